@@ -89,8 +89,7 @@ int run(const Options& options, Program program) {
     master.on_started = std::move(*started);
   }
   Scoreboard board(scoreboard_slot_count(settings));
-  // The page view counts are lost in a binary upgrade, so each network's daily allowance starts
-  // over.
+  // The daily counts are lost in a binary upgrade, so each network's allowances start over.
   SharedTables tables{
       .limits = {make_bucket_table(settings.limits.table_bytes, *handover ? &**handover : nullptr),
                  DailyCountTable(settings.limits.table_bytes / 4)},

@@ -23,6 +23,7 @@ namespace {
 // Bulk commands have their own connection with a longer timeout, because a slow one must not break
 // the requests on the common connection.
 constexpr milliseconds kBulkTimeout{5000};
+constexpr int kMaxMerges = 4;                 // of one reader after another that are followed
 constexpr std::size_t kMaxQueuedExports = 4;  // exports that wait for the database
 
 std::string random_id() {
@@ -168,19 +169,49 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
 }
 
 Task<Result<void>> WorkerServices::replay_event(const std::vector<std::string_view>& fields) {
-  return hot::is_hot_event(fields) ? hot::apply_spool_record(hot_bulk, fields)
-                                   : readers::apply_spool_record(readers_bulk, fields);
+  Result<void> applied;
+  const std::string_view reader =
+      hot::is_hot_event(fields) ? std::string_view() : readers::reader_of_record(fields);
+  if (hot::is_hot_event(fields)) {
+    applied = co_await hot::apply_spool_record(hot_bulk, fields);
+  } else if (reader.empty()) {
+    applied = co_await readers::apply_spool_record(readers_bulk, fields);
+  } else {
+    FRESHET_CO_TRY(target, co_await merge_target(ReaderId::trusted(std::string(reader))));
+    std::vector<std::string_view> redirected = fields;
+    redirected[readers::kReaderField] = target->view();
+    applied = co_await readers::apply_spool_record(readers_bulk, redirected);
+  }
+  co_return applied;
 }
 
-// True for events of readers who were erased since.
+Task<Result<ReaderId>> WorkerServices::merge_target(ReaderId reader) {
+  for (int merges = 0; merges < kMaxMerges; ++merges) {
+    redis::Pipeline read;
+    read.add("GET", keys.merged_into(secrets.identity.erasure_pseudonym(reader)));
+    FRESHET_CO_TRY(target, co_await redis::run_one(*bulk, read));
+    if (target->is_nil()) break;
+    reader = ReaderId::trusted(std::string(target->text()));
+  }
+  co_return reader;
+}
+
+// True for events of readers who were erased since, also after a merge into them.
 Task<Result<bool>> WorkerServices::is_erased(const std::vector<std::string_view>& fields, milliseconds age) {
-  std::string name;
-  if (hot::is_hot_event(fields))
-    name = hot::spooled_visitor(fields);
-  else if (const auto reader = readers::reader_of_record(fields); !reader.empty())
-    name = secrets.identity.erasure_pseudonym(ReaderId::trusted(std::string(reader)));
-  if (name.empty()) co_return false;
-  const Result<bool> erased = co_await readers::was_erased(*bulk, keys.tombstone(name), age);
+  std::vector<std::string> names;
+  if (hot::is_hot_event(fields)) {
+    names.emplace_back(hot::spooled_visitor(fields));
+  } else if (const auto id = readers::reader_of_record(fields); !id.empty()) {
+    const ReaderId reader = ReaderId::trusted(std::string(id));
+    FRESHET_CO_TRY(target, co_await merge_target(reader));
+    names.push_back(secrets.identity.erasure_pseudonym(reader));
+    if (*target != reader) names.push_back(secrets.identity.erasure_pseudonym(*target));
+  }
+  Result<bool> erased = false;
+  for (const std::string& name : names) {
+    if (!erased || *erased || name.empty()) break;
+    erased = co_await readers::was_erased(*bulk, keys.tombstone(name), age);
+  }
   co_return erased;
 }
 

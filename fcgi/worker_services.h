@@ -120,6 +120,8 @@ struct WorkerServices {
   void refuse(const Request& request, gateway::RefusalReason reason, Response& response);
   // Spool callbacks (BackgroundOptions).
   Task<Result<void>> replay_event(const std::vector<std::string_view>& fields);
+  // The reader that this one was merged into, also in several steps; otherwise the same.
+  Task<Result<ReaderId>> merge_target(ReaderId reader);
   Task<Result<bool>> is_erased(const std::vector<std::string_view>& fields, milliseconds age);
   redis::SubscriberCallbacks make_listener();
   void on_invalidation(std::string_view message);

@@ -57,6 +57,15 @@ std::uint32_t DailyCountTable::increment(std::uint64_t key, std::int64_t day) {
   return static_cast<std::uint32_t>(number);
 }
 
+std::uint32_t DailyCountTable::count(std::uint64_t key, std::int64_t day) const {
+  const std::uint64_t empty = empty_word(key, day);
+  for (const SharedWord& each : word_set_for(memory_, sets_, key)) {
+    const std::uint64_t word = each.load(std::memory_order_relaxed);
+    if ((word & ~kCountMask) == empty) return static_cast<std::uint32_t>(count_in(word));
+  }
+  return 0;
+}
+
 void DailyCountTable::decrement(std::uint64_t key, std::int64_t day, std::optional<std::uint32_t> only_from) {
   update(key, day, [&](std::uint64_t count) {
     return count == 0 || (only_from && count != *only_from) ? count : count - 1;

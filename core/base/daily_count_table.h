@@ -32,6 +32,8 @@ class DailyCountTable {
   // Counts the key once more and returns its count of that day. `key` is a hash that uses all bits;
   // `day` counts from 1970.
   std::uint32_t increment(std::uint64_t key, std::int64_t day);
+  // The key's count of that day; 0 if the table does not have it.
+  std::uint32_t count(std::uint64_t key, std::int64_t day) const;
   // Subtracts 1, if the table still has the key's count of that day; with `only_from` only if the
   // count is that.
   void decrement(std::uint64_t key, std::int64_t day, std::optional<std::uint32_t> only_from = {});

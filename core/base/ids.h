@@ -73,6 +73,15 @@ using EventId = Id<struct EventTag>;
 using AuthorId = Id<AuthorTag>;  // the key of an author, by which readers follow them
 using TagName = Id<TagTag>;      // a tag as it was put; compared by utf8::fold()
 
+// The reader that a visitor cookie names (readers.anonymous): this byte, then the visitor's id. No
+// id that a request contains may have it.
+inline constexpr char kAnonymousMark = '\x1d';
+inline ReaderId anonymous_reader(const VisitorId& visitor) {
+  return ReaderId::trusted(kAnonymousMark + visitor.str());
+}
+constexpr bool is_anonymous_reader(std::string_view reader) { return reader.starts_with(kAnonymousMark); }
+inline bool is_anonymous_reader(const ReaderId& reader) { return is_anonymous_reader(reader.view()); }
+
 // True if `text` stands for "no id" in a request: it is empty or, for a reader, 0. Templates print
 // these for users who are not logged in; WordPress prints 0.
 template <class IdType>

@@ -234,7 +234,13 @@ constexpr std::array kDirectives{
 
     Directive{"identity.internal_keys", "key id -> file, keys with which callers of the internal server sign; empty: no signature required", member<&S::identity, &Identity::internal_key_files>},
 
-    Directive{"limits.table", "memory for a host's token buckets, 8 bytes each, and a quarter more for limits.pv_per_network; a change needs a restart", member<&S::limits, &Limits::table_bytes>, {65536, 1024 * kMebi}, Unit::kBytes},
+    Directive{"identity.merge_on_login", "move what is stored about a visitor to the account that they sign in to", member<&S::identity, &Identity::merge_on_login>},
+    Directive{"identity.merge_window", "only if it changed within this time", member<&S::identity, &Identity::merge_window>, {60, 30 * kDay}},
+
+    Directive{"readers.anonymous", "the visitor cookie names a reader with a history, a feed and interests", member<&S::readers, &ReaderSettings::anonymous>},
+    Directive{"readers.anonymous_ttl", "limit of the TTL of every key about such a reader", member<&S::readers, &ReaderSettings::anonymous_ttl>, {kDay, 30 * kDay}},
+
+    Directive{"limits.table", "memory for a host's token buckets, 8 bytes each, and a quarter more for limits.pv_per_network and limits.anonymous_per_network; a change needs a restart", member<&S::limits, &Limits::table_bytes>, {65536, 1024 * kMebi}, Unit::kBytes},
     Directive{"limits.network_factor", "anonymous readers of a network (IPv4 /24, IPv6 /48) share this many times a visitor's rate and burst, and less when Redis' memory is scarce; their event ids take at most 1 % of it; 0: no limit", member<&S::limits, &Limits::network_factor>, {0, 10000}},
     Directive{"limits.anonymous_rate", "anonymous requests per second that may create keys, of all clients together; 0: no limit", member<&S::limits, &Limits::anonymous, &TokenBucket::rate>, {0, 1e6}},
     Directive{"limits.anonymous_burst", "maximum burst of those requests", member<&S::limits, &Limits::anonymous, &TokenBucket::burst>, {1, 1e6}},
@@ -257,6 +263,7 @@ constexpr std::array kDirectives{
     Directive{"limits.contribution_ttl", "how long a visitor's contributions to counters are kept for freshetctl revert-visitor; 0: not recorded", member<&S::limits, &Limits::contribution_ttl>, {0, 30 * kDay}},
     Directive{"limits.contribution_after", "page views of an article per UTC day by one visitor, or by a network's anonymous visitors together, before their contributions are recorded; 0: record all", member<&S::limits, &Limits::contribution_after>, {0, 100000}},
     Directive{"limits.pv_per_network", "page views and visitors that a network's anonymous readers (IPv4 /24, IPv6 /48) add to an article per UTC day; after that, the n-th counts only if n is a square; 0: no limit", member<&S::limits, &Limits::pv_per_network>, {0, 1e6}},
+    Directive{"limits.anonymous_per_network", "new anonymous readers of a network (IPv4 /24, IPv6 /48) per UTC day; further visitors are served without a state of their own; 0: no limit", member<&S::limits, &Limits::anonymous_per_network>, {0, 1e6}},
     Directive{"clients.deny_file", "file with addresses, networks and user agents that get 403; empty: none", member<&S::clients, &Clients::deny_file>},
     Directive{"clients.allow_file", "file with those that are never denied, limited or treated as crawlers; empty: none", member<&S::clients, &Clients::allow_file>},
 

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/base/time.h"
 
 namespace freshet {
@@ -115,6 +117,9 @@ struct LimitSettings {
   // Page views and visitors that a network's anonymous readers add to an article per UTC day; after
   // that, the n-th counts only if n is a square. 0: no limit.
   int pv_per_network = 50;
+  // New anonymous readers of a network per UTC day; later visitors are served without a state of
+  // their own. 0: no limit.
+  int anonymous_per_network = 500;
 };
 
 // Client lists: files with one address, network or agent:REGEX per line.
@@ -170,6 +175,17 @@ struct IdentitySettings {
   // Key id → file: keys that sign requests to the internal server. Empty: unsigned requests are
   // accepted.
   std::map<std::string, std::string> internal_key_files;
+  bool merge_on_login = true;   // a visitor's state moves to the account that they sign in to
+  seconds merge_window{86400};  // if it changed within this time
+};
+
+// Visitors without an account as readers.
+struct ReaderSettings {
+  bool anonymous = true;             // the visitor cookie names a reader
+  seconds anonymous_ttl{7 * 86400};  // limit of every TTL of such a reader's keys
+  seconds bounded_ttl(std::string_view reader, seconds ttl) const {
+    return is_anonymous_reader(reader) ? std::min(ttl, anonymous_ttl) : ttl;
+  }
 };
 
 struct BotSettings {
@@ -335,6 +351,7 @@ struct Settings {
   ViewsSettings views;
   ListSettings list;
   IdentitySettings identity;
+  ReaderSettings readers;
   LimitSettings limits;
   ClientSettings clients;
   BotSettings bots;

@@ -16,6 +16,9 @@ enum StatementId : std::size_t {
   kRemoveDismissal,
   kPutFollow,
   kRemoveFollow,
+  kMoveInteractions,
+  kMoveDismissals,
+  kMoveFollows,
   kDropInteractions,
   kDropDismissals,
   kDropFollows,
@@ -39,6 +42,12 @@ constexpr std::array<std::string_view, kStatementCount> kSql{
     "INSERT INTO follows (reader, author, at) VALUES (?1, ?2, ?3)"
     " ON CONFLICT (reader, author) DO UPDATE SET at = excluded.at",
     "DELETE FROM follows WHERE reader = ?1 AND author = ?2",
+    "INSERT OR IGNORE INTO interactions (reader, at, item, kind)"
+    " SELECT ?2, at, item, kind FROM interactions WHERE reader = ?1",
+    "INSERT INTO dismissals (reader, item, at, reason) SELECT ?2, item, at, reason FROM dismissals"
+    " WHERE reader = ?1 ON CONFLICT (reader, item) DO UPDATE SET at = excluded.at, reason = excluded.reason"
+    " WHERE excluded.at > dismissals.at",
+    "INSERT OR IGNORE INTO follows (reader, author, at) SELECT ?2, author, at FROM follows WHERE reader = ?1",
     "DELETE FROM interactions WHERE reader = ?1",
     "DELETE FROM dismissals WHERE reader = ?1",
     "DELETE FROM follows WHERE reader = ?1",
@@ -185,6 +194,23 @@ Result<void> ReaderRows::put_follow(const readers::Follow& follow) {
 Result<void> ReaderRows::remove_follow(const ReaderId& reader, const AuthorId& author) {
   FRESHET_TRY(key, impl_->reader_key(reader, false));
   return impl_->queries[kRemoveFollow].bind(1, *key).bind(2, author.view()).run();
+}
+
+Result<std::int64_t> ReaderRows::move(const ReaderId& from, const ReaderId& to) {
+  FRESHET_TRY(from_key, impl_->reader_key(from, false));
+  if (*from_key == 0 || from == to) return 0;
+  FRESHET_TRY(to_key, impl_->reader_key(to, true));
+  for (const StatementId copy : {kMoveInteractions, kMoveDismissals, kMoveFollows}) {
+    if (auto ok = impl_->queries[copy].bind(1, *from_key).bind(2, *to_key).run(); !ok)
+      return tl::unexpected(ok.error());
+  }
+  std::int64_t rows = 0;
+  for (const StatementId drop : {kDropInteractions, kDropDismissals, kDropFollows}) {
+    if (auto ok = impl_->queries[drop].bind(1, *from_key).run(); !ok) return tl::unexpected(ok.error());
+    rows += impl_->db.changes();
+  }
+  if (auto ok = impl_->queries[kDropReader].bind(1, *from_key).run(); !ok) return tl::unexpected(ok.error());
+  return rows;
 }
 
 Result<std::int64_t> ReaderRows::erase(const std::vector<ReaderId>& readers) {

@@ -38,6 +38,9 @@ class ReaderRows {
   // Inserts or replaces by reader and author.
   Result<void> put_follow(const readers::Follow& follow);
   Result<void> remove_follow(const ReaderId& reader, const AuthorId& author);
+  // Moves all rows of one reader to another, who keeps the newer of two dismissals, and returns how
+  // many there were. O(their rows).
+  Result<std::int64_t> move(const ReaderId& from, const ReaderId& to);
   // Deletes all data of the readers and returns the number of rows; ids without data are ignored.
   // After commit and Database::truncate_wal() the database's files contain no byte of the ids.
   // O(their rows + all readers): about a second for a million readers.

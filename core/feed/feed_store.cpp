@@ -122,6 +122,23 @@ Result<PageResult> parse_page_result(const redis::Reply& reply, UnixSeconds now)
   return result;
 }
 
+// The impressions under several names of a reader.
+class JoinedView final : public SeenView {
+ public:
+  explicit JoinedView(std::vector<std::shared_ptr<const SeenView>> views) : views_(std::move(views)) {}
+  std::vector<bool> contains(const std::vector<ItemId>& items) const override {
+    std::vector<bool> out(items.size());
+    for (const auto& view : views_) {
+      const std::vector<bool> seen = view->contains(items);
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = out[i] || seen[i];
+    }
+    return out;
+  }
+
+ private:
+  const std::vector<std::shared_ptr<const SeenView>> views_;
+};
+
 // Positions of the fields that load_state() reads from a feed's hash; 0 to 3 are pages.
 enum StateField : std::uint8_t { kHead = 4, kExternalImpressions = 5, kLate = 6 };
 
@@ -153,6 +170,7 @@ RedisFeedStore::RedisFeedStore(redis::Redis& redis, SeenFilter& filter, const Se
                                redis::Keys keys, Clock clock, SeenEpochs::Pseudonym erasure_pseudonym)
     : redis_(redis),
       filter_(filter),
+      reader_settings_(settings.readers),
       feed_settings_(settings.feed),
       interaction_settings_(settings.interactions),
       feedback_settings_(settings.feedback),
@@ -180,9 +198,9 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
   const std::size_t buffer_index = command.size();
   if (peek) command.add("LRANGE", keys_.feed_cache(reader), 0, -1);
   const std::size_t seen_index = command.size();
-  const ReaderId filter_id = epochs_.filter_id(request.reader);
+  const std::vector<ReaderId> filter_ids = epochs_.filter_ids(request.reader);
   epochs_.append_read(command, request.reader);
-  filter_.append_read(command, filter_id, now);
+  for (const ReaderId& each : filter_ids) filter_.append_read(command, each, now);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (std::size_t i = 0; i < seen_index; ++i) {
     if ((*replies)[i].is_error()) co_return tl::unexpected(redis::classify((*replies)[i].error()));
@@ -220,7 +238,7 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
       redis::parse_or_zero<std::int64_t>(redis::string_at(state, kExternalImpressions));
   out.hot_items = hot_items_;
   if (peek) out.buffered_items = ids_of((*replies)[buffer_index]);
-  FRESHET_CO_TRY(view, co_await resolve_seen_view(*replies, seen_index, request.reader, filter_id, now));
+  FRESHET_CO_TRY(view, co_await resolve_seen_view(*replies, seen_index, request.reader, filter_ids, now));
   out.seen_view = std::move(*view);
   if (!out.seen_view) co_return out;
   for (UnacknowledgedDelivery& each : out.unacknowledged) {
@@ -230,33 +248,55 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
   co_return out;
 }
 
-Task<Result<std::shared_ptr<const SeenView>>> RedisFeedStore::resolve_seen_view(const redis::Replies& replies,
-                                                                                std::size_t first_reply,
-                                                                                const ReaderId& reader,
-                                                                                const ReaderId& filter_id,
-                                                                                UnixSeconds now) {
-  Pipeline reread_command;
-  const std::size_t epochs = epochs_.append_read(reread_command, reader);
-  if (epochs > 0) {
-    if (first_reply >= replies.size()) co_return tl::unexpected(redis::malformed_reply("seen_epoch"));
-    if (auto ok = epochs_.update(replies[first_reply], reader); !ok) co_return tl::unexpected(ok.error());
+Task<Result<std::shared_ptr<const SeenView>>> RedisFeedStore::resolve_seen_view(
+    const redis::Replies& replies, std::size_t first_reply, const ReaderId& reader,
+    const std::vector<ReaderId>& filter_ids, UnixSeconds now) {
+  Pipeline names_read;
+  const std::size_t names = epochs_.append_read(names_read, reader);
+  if (names > 0) {
+    if (first_reply + names > replies.size()) co_return tl::unexpected(redis::malformed_reply("seen_epoch"));
+    if (auto ok = epochs_.update(&replies[first_reply], reader); !ok) co_return tl::unexpected(ok.error());
   }
-  const ReaderId current_filter_id = epochs_.filter_id(reader);
-  if (current_filter_id == filter_id)
-    co_return filter_.parse_view(replies, first_reply + epochs, filter_id, now);
-  reread_command.clear();
-  if (filter_.append_read(reread_command, current_filter_id, now) == 0)
-    co_return std::shared_ptr<const SeenView>();
-  FRESHET_CO_TRY(reread_replies, co_await redis_.run(reread_command));
-  co_return filter_.parse_view(*reread_replies, 0, current_filter_id, now);
+  const std::vector<ReaderId> current = epochs_.filter_ids(reader);
+  if (current == filter_ids) co_return parse_seen_view(replies, first_reply + names, filter_ids, now);
+  auto reread = co_await read_seen_view(current, now);
+  co_return reread;
+}
+
+Task<Result<std::shared_ptr<const SeenView>>> RedisFeedStore::read_seen_view(
+    const std::vector<ReaderId>& filter_ids, UnixSeconds now) {
+  Pipeline read;
+  for (const ReaderId& each : filter_ids) filter_.append_read(read, each, now);
+  if (read.empty()) co_return std::shared_ptr<const SeenView>();
+  FRESHET_CO_TRY(replies, co_await redis_.run(read));
+  co_return parse_seen_view(*replies, 0, filter_ids, now);
+}
+
+Result<std::shared_ptr<const SeenView>> RedisFeedStore::parse_seen_view(
+    const redis::Replies& replies, std::size_t first_reply, const std::vector<ReaderId>& filter_ids,
+    UnixSeconds now) {
+  std::vector<std::shared_ptr<const SeenView>> views;
+  for (const ReaderId& each : filter_ids) {
+    FRESHET_TRY(view, filter_.parse_view(replies, first_reply, each, now));
+    if (*view == nullptr) return *view;
+    views.push_back(std::move(*view));
+    Pipeline read;
+    first_reply += filter_.append_read(read, each, now);
+  }
+  if (views.size() == 1) return std::move(views.front());
+  return std::make_shared<const JoinedView>(std::move(views));
 }
 
 Task<Result<std::vector<bool>>> RedisFeedStore::check_seen(const ReaderId& reader,
                                                            const std::shared_ptr<const SeenView>& view,
                                                            const std::vector<ItemId>& items) {
-  const ReaderId filter_id = epochs_.filter_id(reader);
-  auto checked = co_await filter_.check(redis_, filter_id, view, items, clock_());
-  co_return checked;
+  if (view) co_return view->contains(items);
+  std::vector<bool> out(items.size());
+  for (const ReaderId& each : epochs_.filter_ids(reader)) {
+    FRESHET_CO_TRY(seen, co_await filter_.check(redis_, each, view, items, clock_()));
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = out[i] || (*seen)[i];
+  }
+  co_return out;
 }
 
 Task<Result<SeenStatus>> RedisFeedStore::seen_status() {
@@ -292,10 +332,10 @@ void RedisFeedStore::append_delivery(Pipeline& out, const redis::Script& script,
       .arg(query_digest(request.query))
       .arg(request.idempotency_key)
       .arg(feed_settings_.replay_window.count())
-      .arg(redis::kPendingTtl.count())
+      .arg(reader_settings_.bounded_ttl(reader, redis::kPendingTtl).count())
       .arg(feed_settings_.max_pending)
       .arg(partial ? partial->delivery_seq : 0)
-      .arg(acknowledged_ttl().count());
+      .arg(acknowledged_ttl(request.reader).count());
 }
 
 Task<Result<SwapResult>> RedisFeedStore::swap_buffer(const FeedRequest& request, const BufferSwap& swap) {
@@ -344,15 +384,11 @@ Task<Result<PageResult>> RedisFeedStore::deliver_page(const FeedRequest& request
   if (!result || result->status == PageResult::Status::kEmpty) co_return result;
   result->interests = parse_interests((*replies)[1], interaction_settings_);
   if (epochs > 0) {
-    if (auto ok = epochs_.update((*replies)[2], request.reader); !ok) co_return tl::unexpected(ok.error());
+    if (auto ok = epochs_.update(&(*replies)[2], request.reader); !ok) co_return tl::unexpected(ok.error());
   }
   if (!result->has_external_impressions) co_return result;
   FRESHET_CO_TRY(loaded, co_await filter_.load_day(redis_, now));
-  Pipeline read;
-  const ReaderId filter_id = epochs_.filter_id(request.reader);
-  if (filter_.append_read(read, filter_id, now) == 0) co_return result;
-  FRESHET_CO_TRY(shards, co_await redis_.run(read));
-  FRESHET_CO_TRY(view, filter_.parse_view(*shards, 0, filter_id, now));
+  FRESHET_CO_TRY(view, co_await read_seen_view(epochs_.filter_ids(request.reader), now));
   result->seen_view = std::move(*view);
   co_return result;
 }
@@ -382,7 +418,7 @@ Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressio
     out.script(scripts::kFeedExternal).key(keys_.feed_state(reader.view()));
   } else {
     out.script(scripts::kFeedAck).key(keys_.feed_state(reader.view()));
-    out.arg(acknowledged_ttl().count()).arg(wall_ms().count());
+    out.arg(acknowledged_ttl(reader).count()).arg(wall_ms().count());
     for (const Delivery& each : impressions.deliveries) {
       out.arg(each.seq);
       if (each.items == items) {

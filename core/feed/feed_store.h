@@ -47,23 +47,33 @@ class RedisFeedStore final : public FeedStore {
   Task<Result<void>> record(ReaderId reader, Impressions impressions) override;
 
  private:
-  // Parses the filter's view from `replies`: the erasure epoch at `first_reply`, the filter's own
-  // replies after it. `filter_id`: the id the filter was read with. No round trip; 1 RTT if the
-  // reader was erased since this process last read the epoch.
+  // Parses the filter's view from `replies`: those of SeenEpochs at `first_reply`, and the filter's
+  // own after them. `filter_ids`: the names the filter was read with. No round trip; 1 RTT if the
+  // reader was erased or merged since this process last read their names.
   Task<Result<std::shared_ptr<const SeenView>>> resolve_seen_view(const redis::Replies& replies,
                                                                   std::size_t first_reply,
                                                                   const ReaderId& reader,
-                                                                  const ReaderId& filter_id, UnixSeconds now);
+                                                                  const std::vector<ReaderId>& filter_ids,
+                                                                  UnixSeconds now);
+  // Reads the filter under these names. 1 RTT; none and null with redisbloom.
+  Task<Result<std::shared_ptr<const SeenView>>> read_seen_view(const std::vector<ReaderId>& filter_ids,
+                                                               UnixSeconds now);
+  Result<std::shared_ptr<const SeenView>> parse_seen_view(const redis::Replies& replies,
+                                                          std::size_t first_reply,
+                                                          const std::vector<ReaderId>& filter_ids,
+                                                          UnixSeconds now);
   Task<Result<PageResult>> deliver_page(const FeedRequest& request, const Page* partial);
   void append_delivery(redis::Pipeline& out, const redis::Script& script, const FeedRequest& request,
                        const Page* partial) const;
   std::optional<redis::PartitionedTopN> hot_items_read(UnixSeconds now) const;
-  seconds acknowledged_ttl() const {
-    return std::max(feed_settings_.buffer_ttl, feed_settings_.replay_window);
+  seconds acknowledged_ttl(const ReaderId& reader) const {
+    return reader_settings_.bounded_ttl(reader.view(),
+                                        std::max(feed_settings_.buffer_ttl, feed_settings_.replay_window));
   }
 
   redis::Redis& redis_;
   SeenFilter& filter_;
+  const ReaderSettings reader_settings_;
   const FeedSettings feed_settings_;
   const InteractionSettings interaction_settings_;
   const FeedbackSettings feedback_settings_;

@@ -52,8 +52,8 @@ std::vector<std::pair<std::string_view, std::string>> to_fields(const Item& item
 }
 
 std::optional<Item> parse_item(const ItemId& id, const ItemValues& values) {
-  const auto [published, title, text, author, author_id, url, tags, update_time, hidden, section, language, story,
-              text_format, expires_at, weight] = values;
+  const auto [published, title, text, author, author_id, url, tags, update_time, hidden, section, language,
+              story, text_format, expires_at, weight] = values;
   const auto date = parse_time(published);
   if (!date) return std::nullopt;
   Item item;

@@ -21,7 +21,7 @@ inline constexpr std::string_view kOpPut = "put";
 inline constexpr std::string_view kOpDelete = "delete";
 
 inline constexpr std::array<std::string_view, 15> kItemFields{
-    "published_at", "title",   "text",     "author", "author_id", "url",         "tags",       "update_time",
+    "published_at", "title",   "text",     "author", "author_id",   "url",        "tags",  "update_time",
     "hidden",       "section", "language", "story",  "text_format", "expires_at", "weight"};
 // In the order of kItemFields; "" if absent.
 using ItemValues = std::array<std::string_view, kItemFields.size()>;

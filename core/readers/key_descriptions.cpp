@@ -15,6 +15,7 @@ constexpr std::array kKeyDescriptions{
     KeyDescription{"hot:added:", "what you contributed to the counters of articles"},
     KeyDescription{"feed:cache:", "items queued for the next pages of your feed"},
     KeyDescription{"feed:state:", "your position in your feed, and its last pages"},
+    KeyDescription{"user:visitors:", "names under which your feed knows what you saw before you signed in"},
     KeyDescription{"user:interactions:", "your interactions with items, and when they happened"},
     KeyDescription{"user:earlier:", "items you interacted with earlier, as fingerprints"},
     KeyDescription{"user:views:topic:", "topics you viewed"},
@@ -38,8 +39,9 @@ constexpr std::string_view find_description(std::string_view pattern) {
 
 static_assert(std::all_of(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
                           [](const redis::KeyPattern& key) {
-                            const bool exported =
-                                key.subject != redis::Subject::kNone && !redis::names_article_first(key);
+                            const bool exported = key.subject != redis::Subject::kNone &&
+                                                  key.subject != redis::Subject::kValue &&
+                                                  !redis::names_article_first(key);
                             return exported != find_description(key.pattern).empty();
                           }),
               "exactly the exported keys have a description");

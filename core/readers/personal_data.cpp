@@ -72,23 +72,32 @@ PersonalData::PersonalData(redis::Redis& redis, BlockingPool& pool, const Settin
       recorder_settings_(settings.recorder),
       channels_(settings.timeline.channels),
       spool_settings_(settings.spool),
+      reader_settings_(settings.readers),
+      merge_window_(settings.identity.merge_window),
+      history_ttl_(settings.history.ttl),
+      feed_ttl_(std::max(settings.feed.buffer_ttl, settings.feed.replay_window)),
       keys_(std::move(keys)),
       pseudonyms_(std::move(pseudonyms)),
       new_job_id_(std::move(new_job_id)) {}
 
 // --- export
 
-Task<Result<Export>> PersonalData::collect(const ReaderId& reader, std::int64_t from) {
-  Export out;
+std::vector<std::string> PersonalData::keys_about(const ReaderId& reader) const {
   ReaderNames names;
   add_reader_names(names, reader, pseudonyms_);
-  std::vector<std::string> keys;
+  std::vector<std::string> out;
   for (const std::string& name : names)
-    for (std::string& each : keys_.keys_about(name, channels_)) keys.push_back(std::move(each));
+    for (std::string& each : keys_.keys_about(name, channels_)) out.push_back(std::move(each));
+  return out;
+}
+
+Task<Result<Export>> PersonalData::collect(const ReaderId& reader, std::int64_t from) {
+  Export out;
+  const std::vector<std::string> keys = keys_about(reader);
   FRESHET_CO_TRY(keys_read, co_await read_keys(keys, out));
   FRESHET_CO_TRY(memberships_read, co_await read_memberships(reader, out));
   std::sort(out.keys.begin(), out.keys.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  co_await read_rows(reader, from, out);
+  if (!is_anonymous_reader(reader)) co_await read_rows(reader, from, out);
   co_return out;
 }
 
@@ -167,6 +176,23 @@ Task<void> PersonalData::read_rows(const ReaderId& reader, std::int64_t from, Ex
 
 // --- erasure
 
+Task<Result<void>> PersonalData::erase_anonymous(const ReaderId& reader) {
+  Pipeline read, writes;
+  read.add("TIME");
+  FRESHET_CO_TRY(time, co_await redis::run_one(redis_, read));
+  const seconds ttl = redis::tombstone_ttl(spool_settings_.max_age);
+  for (const std::string& name : pseudonyms_.all(reader))
+    writes.add("SET", keys_.tombstone(name), redis::string_at(*time, 0), "EX", ttl.count());
+  writes.barrier();
+  for (const std::string& key : keys_about(reader)) writes.add("UNLINK", key);
+  if (pseudonyms_.erasure) {
+    const std::string epoch = keys_.seen_epoch(pseudonyms_.erasure(reader));
+    writes.add("INCR", epoch).add("EXPIRE", epoch, redis::kSeenEpochTtl.count());
+  }
+  FRESHET_CO_TRY(written, co_await redis::run_all(redis_, writes));
+  co_return Result<void>();
+}
+
 Task<Result<std::string>> PersonalData::request_erasure(const ReaderId& reader) {
   const std::string id = new_job_id_(), job = keys_.job(id), spools = keys_.spools_empty_at();
   Pipeline reads, writes;
@@ -192,9 +218,71 @@ Task<Result<std::string>> PersonalData::request_erasure(const ReaderId& reader) 
   co_return id;
 }
 
+Task<Result<std::string>> PersonalData::request_merge(const ReaderId& from, const ReaderId& to) {
+  const std::string id = new_job_id_(), job = keys_.job(id);
+  const std::string stream = keys_.partition_for(from.view()).stream();
+  Pipeline read, writes;
+  read.add("XLEN", stream);
+  FRESHET_CO_TRY(length, co_await redis::run_one(redis_, read));
+  if (length->integer().value_or(0) >= keys_.per_partition(recorder_settings_.stream_max_len))
+    co_return redis::stream_full();
+  writes.command(10 + 2 * kMovedKinds.size()).arg("HSET").arg(job).arg("state").arg("queued").arg("done");
+  writes.arg(0).arg("total").arg(1).arg("failed").arg(0);
+  for (const std::string_view kind : kMovedKinds) writes.arg(kind).arg(0);
+  writes.add("EXPIRE", job, redis::kJobTtl.count());
+  writes.barrier().add("XADD", stream, "*", "op", kOpMerge, "reader", from.view(), "to", to.view(), "job",
+                       id);
+  FRESHET_CO_TRY(written, co_await redis::run_all(redis_, writes));
+  co_return id;
+}
+
+Task<Result<PersonalData::ReaderAge>> PersonalData::read_age(const ReaderId& reader) {
+  const std::string_view id = reader.view();
+  Pipeline read;
+  read.add("TIME").add("ZREVRANGE", keys_.interactions(id), 0, 0, "WITHSCORES");
+  read.add("ZREVRANGE", keys_.not_interested(id), 0, 0, "WITHSCORES").add("TTL", keys_.view_times(id));
+  read.add("TTL", keys_.feed_state(id)).add("EXISTS", keys_.merged_into(pseudonyms_.erasure(reader)));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, read));
+  const redis::Replies& found = *replies;
+  ReaderAge out;
+  out.merged = found[5].integer().value_or(0) == 1;
+  const auto add = [&](seconds since) {
+    out.since_change = std::min(out.since_change.value_or(since), since);
+  };
+  const seconds now(redis::to_int(redis::string_at(found[0], 0)));
+  for (const std::size_t newest : {1U, 2U}) {
+    if (found[newest].size() == 2) add(now - seconds(redis::to_int(redis::string_at(found[newest], 1))));
+  }
+  // The other keys are given their TTL with each change.
+  const seconds views_left(found[3].integer().value_or(-2)), feed_left(found[4].integer().value_or(-2));
+  if (views_left.count() >= 0) add(reader_settings_.bounded_ttl(id, history_ttl_) - views_left);
+  const seconds acknowledged = reader_settings_.bounded_ttl(id, feed_ttl_);
+  if (feed_left.count() >= 0)
+    add((feed_left <= acknowledged ? acknowledged : reader_settings_.bounded_ttl(id, redis::kPendingTtl)) -
+        feed_left);
+  co_return out;
+}
+
+Task<Result<LoginMerge>> PersonalData::merge_on_login(const ReaderId& visitor, const ReaderId& account) {
+  if (!pseudonyms_.erasure) co_return LoginMerge::kNothing;
+  FRESHET_CO_TRY(age, co_await read_age(visitor));
+  if (!age->since_change) co_return age->merged ? LoginMerge::kMoved : LoginMerge::kNothing;
+  if (*age->since_change > merge_window_) co_return LoginMerge::kNothing;
+  Pipeline guard;
+  guard.add("SET", keys_.merge_guard(pseudonyms_.erasure(visitor)), 1, "NX", "EX",
+            redis::kMergeGuardTtl.count());
+  FRESHET_CO_TRY(set, co_await redis::run_one(redis_, guard));
+  if (set->is_nil()) co_return LoginMerge::kRunning;
+  FRESHET_CO_TRY(job, co_await request_merge(visitor, account));
+  co_return LoginMerge::kRunning;
+}
+
 Task<Result<Job>> PersonalData::job(const EventId& id) {
   Pipeline command;
-  command.add("HMGET", keys_.job(id.view()), "state", "done", "total", "failed", "at").add("TIME");
+  command.command(7 + kMovedKinds.size()).arg("HMGET").arg(keys_.job(id.view()));
+  command.arg("state").arg("done").arg("total").arg("failed").arg("at");
+  for (const std::string_view kind : kMovedKinds) command.arg(kind);
+  command.add("TIME");
   SpoolRegistry(spool_settings_, keys_).append_read(command);
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const redis::Reply* const reply = replies->data();
@@ -204,6 +292,9 @@ Task<Result<Job>> PersonalData::job(const EventId& id) {
   out.done = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 1));
   out.total = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 2));
   out.failed = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 3));
+  constexpr std::size_t kFirstMoved = 5;
+  for (std::size_t i = 0; i < kMovedKinds.size() && !redis::string_at(*reply, kFirstMoved + i).empty(); ++i)
+    out.moved.push_back(redis::to_int(redis::string_at(*reply, kFirstMoved + i)));
   const milliseconds at(redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 4)));
   const seconds now(redis::parse_or_zero<std::int64_t>(redis::string_at((*replies)[1], 0)));
   // Spool records older than spool.max_age are dropped unread, so older erasures need not wait.

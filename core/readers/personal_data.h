@@ -13,6 +13,7 @@
 #include "core/config/settings.h"
 #include "core/readers/personal_keys.h"
 #include "core/readers/ports.h"
+#include "core/readers/reader_entries.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 
@@ -48,10 +49,15 @@ struct Export {
 struct Job {
   std::string state;  // queued | running | waiting | done | failed
   std::int64_t done = 0, total = 0, failed = 0;
+  // Merges only: how many of each of kMovedKinds were moved so far.
+  std::vector<std::int64_t> moved;
   // With state "waiting" only: the erasure is done except for the spools of these hosts, which may
   // still hold events of the reader. Those events are void.
   std::vector<std::string> pending_hosts;
 };
+
+// Result of merge_on_login(). kMoved: everything about the visitor is with another reader.
+enum class LoginMerge : std::uint8_t { kNothing, kRunning, kMoved };
 
 class PersonalData {
  public:
@@ -62,19 +68,39 @@ class PersonalData {
 
   // Exports interactions from number `from` on, and everything else every time, except keys that
   // name an article before the reader (sessions, event ids and the like, which expire within days
-  // and only a scan of all keys would find; an erasure removes them). 3 RTT.
+  // and only a scan of all keys would find; an erasure removes them). No database rows for an
+  // anonymous reader. 3 RTT.
   Task<Result<Export>> collect(const ReaderId& reader, std::int64_t from);
+  // Deletes what is stored about an anonymous reader, and about the visitor that they are counted
+  // as, except keys that name an article first. Voids their events in all hosts' spools, and makes
+  // the seen filter forget them. Nothing of theirs is in the stream or the database. 2 RTT.
+  Task<Result<void>> erase_anonymous(const ReaderId& reader);
   // Creates a job that erases everything about the reader (core/recorder/erasure_worker.h) and
   // returns its id. All data written before the call has been erased when the job is done. Unknown
   // readers are accepted too. Writes a tombstone that voids events in all hosts' spools. 2 RTT.
   // Errors: kUnavailable "stream_full"; Redis' own.
   Task<Result<std::string>> request_erasure(const ReaderId& reader);
+  // Creates a job that moves everything about a reader to another one
+  // (core/recorder/merge_worker.h), and returns its id. Merging an unknown reader, or one into
+  // itself, moves nothing. 2 RTT. Errors: kUnavailable "stream_full"; Redis' own.
+  Task<Result<std::string>> request_merge(const ReaderId& from, const ReaderId& to);
+  // For a request of a signed-in reader with a visitor cookie: requests a merge of the visitor's
+  // reader if something about them changed within identity.merge_window. One merge at a time,
+  // however often it is called. 1 RTT; 4 if it starts one.
+  Task<Result<LoginMerge>> merge_on_login(const ReaderId& visitor, const ReaderId& account);
   // 1 RTT. Errors: kNotFound "unknown_job".
   Task<Result<Job>> job(const EventId& id);
 
  private:
+  std::vector<std::string> keys_about(const ReaderId& reader) const;
   Task<Result<void>> read_keys(const std::vector<std::string>& keys, Export& out);
   Task<Result<void>> read_memberships(const ReaderId& reader, Export& out);
+  // When something about the reader last changed; nullopt: nothing is stored. 1 RTT.
+  struct ReaderAge {
+    std::optional<seconds> since_change;
+    bool merged = false;  // into another reader, within spool.max_age
+  };
+  Task<Result<ReaderAge>> read_age(const ReaderId& reader);
   Task<void> read_rows(const ReaderId& reader, std::int64_t from, Export& out);
 
   redis::Redis& redis_;
@@ -82,6 +108,8 @@ class PersonalData {
   const RecorderSettings recorder_settings_;
   const std::vector<std::string> channels_;
   const SpoolSettings spool_settings_;
+  const ReaderSettings reader_settings_;
+  const seconds merge_window_, history_ttl_, feed_ttl_;
   const redis::Keys keys_;
   const ReaderPseudonyms pseudonyms_;
   const std::function<std::string()> new_job_id_;

@@ -29,7 +29,9 @@ Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redi
     const std::string_view key = redis::string_at(found, i);
     const redis::KeyPattern* const pattern = keys.pattern_of(key);
     if (pattern == nullptr || pattern->subject == redis::Subject::kNone) continue;
-    if (pattern->subject == redis::Subject::kMembers)
+    if (pattern->subject == redis::Subject::kValue)
+      page.named_values.emplace_back(key);
+    else if (pattern->subject == redis::Subject::kMembers)
       page.member_sets.push_back({std::string(key), pattern->type == "zset"});
     else if (names.contains(redis::key_segment(*keys.strip_prefix(key), pattern->segment)))
       page.keys.emplace_back(key);
@@ -39,7 +41,14 @@ Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redi
 
 Task<Result<void>> erase_personal_keys(redis::Redis& redis, const ReaderNames& names,
                                        const PersonalKeyPage& page) {
-  redis::Pipeline command;
+  redis::Pipeline reads, command;
+  for (const std::string& key : page.named_values) reads.add("GET", key);
+  if (!reads.empty()) {
+    FRESHET_CO_TRY(values, co_await redis::run_all(redis, reads));
+    for (std::size_t i = 0; i < values->size(); ++i) {
+      if (names.contains(std::string((*values)[i].text()))) command.add("UNLINK", page.named_values[i]);
+    }
+  }
   for (const std::string& key : page.keys) command.add("UNLINK", key);
   for (const MemberSet& each : page.member_sets) {
     command.command(2 + names.size()).arg(each.is_sorted ? "ZREM" : "SREM").arg(each.key);

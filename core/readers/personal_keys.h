@@ -40,18 +40,19 @@ struct MemberSet {
   bool is_sorted = false;  // a ZSET
 };
 struct PersonalKeyPage {
-  std::string cursor;                  // of the next page; "0" at the end
-  std::size_t scanned = 0;             // keys
-  std::vector<std::string> keys;       // Subject::kReader keys of these readers
-  std::vector<MemberSet> member_sets;  // Subject::kMembers keys, whose members must be checked
+  std::string cursor;                     // of the next page; "0" at the end
+  std::size_t scanned = 0;                // keys
+  std::vector<std::string> keys;          // Subject::kReader keys of these readers
+  std::vector<MemberSet> member_sets;     // Subject::kMembers keys, whose members must be checked
+  std::vector<std::string> named_values;  // Subject::kValue keys, whose values must be checked
 };
 // One page of a scan over all keys, which starts with cursor "0". A key that exists during the
 // whole scan is returned at least once. 1 RTT.
 Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redis::Keys& keys,
                                                  const ReaderNames& names, std::string_view cursor);
 
-// Deletes the page's keys and removes the names from its member sets. 1 RTT, none if the page is
-// empty.
+// Deletes the page's keys, and those whose value is one of the names, and removes the names from
+// its member sets. 1 RTT, 2 if it has named values, none if the page is empty.
 Task<Result<void>> erase_personal_keys(redis::Redis& redis, const ReaderNames& names,
                                        const PersonalKeyPage& page);
 

@@ -96,10 +96,6 @@ class ReaderStore {
   // from before then that are still in a spool are dropped later.
   virtual Task<Result<void>> remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item,
                                          std::optional<UnixSeconds> at) = 0;
-  // Merges both histories of `from` into those of `to`: `to` keeps the newest views of both by
-  // time, `from` becomes empty. Merging a reader into itself changes nothing. 3 RTT, not atomic:
-  // repeat the call after an error. Views that `from` records concurrently stay there.
-  virtual Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) = 0;
 
   // Returns one result per event, in order. An error of one event (kUnavailable "stream_full", …)
   // does not affect the others. Fails as a whole if Redis did not answer. 2 RTT for all events

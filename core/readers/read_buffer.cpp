@@ -86,11 +86,16 @@ void ReadBuffer::flush() {
 }
 
 void ReadBuffer::write(const Readers& readers) {
-  std::map<unsigned, Readers> by_slot;
+  // Readers of one call share a slot and their TTLs.
+  std::map<std::pair<unsigned, bool>, Readers> calls;
   for (ReaderMap::value_type* each : readers)
-    by_slot[keys_.slot_or_zero(keys_.interactions(each->first))].push_back(each);
+    calls[{keys_.slot_or_zero(keys_.interactions(each->first)), is_anonymous_reader(each->first)}].push_back(
+        each);
   const auto& limits = settings_.interactions;
-  for (const auto& [slot, all] : by_slot) {
+  for (const auto& [slot_and_kind, all] : calls) {
+    const std::string& any_reader = all.front()->first;
+    const seconds ttl = settings_.readers.bounded_ttl(any_reader, limits.ttl);
+    const seconds history_ttl = settings_.readers.bounded_ttl(any_reader, settings_.history.ttl);
     for (std::size_t from = 0; from < all.size(); from += kReadersPerCall) {
       const auto of_call = std::span(all).subspan(from, std::min(kReadersPerCall, all.size() - from));
       redis::Pipeline out;
@@ -101,9 +106,9 @@ void ReadBuffer::write(const Readers& readers) {
         out.key(keys_.view_history(ViewKind::kTopic, each->first)).key(keys_.view_times(each->first));
         out.key(keys_.feed_state(each->first));
       }
-      out.arg(limits.max_kept).arg(limits.ttl.count()).arg(limits.max_archived());
-      out.arg(std::min(kTtlRenewalInterval, limits.ttl / 8).count());
-      out.arg(settings_.history.size).arg(settings_.history.ttl.count());
+      out.arg(limits.max_kept).arg(ttl.count()).arg(limits.max_archived());
+      out.arg(std::min(kTtlRenewalInterval, ttl / 8).count());
+      out.arg(settings_.history.size).arg(history_ttl.count());
       for (ReaderMap::value_type* each : of_call) {
         Reader& reader = each->second;
         out.arg(reader.interests.size());

@@ -8,10 +8,13 @@
 //   op fanout       author, items (ids separated by kIdSeparator), upto (score of the last
 //                   recipient in follow:readers:{author}), job: push them to followers
 //                   (core/recorder/fanout_worker.h)
+//   op merge        reader, to, job: move what is stored about the reader to another one
+//                   (core/recorder/merge_worker.h)
 //   op erase        reader, job: forget everything about the reader (job: id of job:{id} in Redis)
 // Applying an entry is idempotent.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 namespace freshet::readers {
@@ -22,6 +25,11 @@ inline constexpr std::string_view kOpUndismiss = "undismiss";
 inline constexpr std::string_view kOpFollow = "follow";
 inline constexpr std::string_view kOpUnfollow = "unfollow";
 inline constexpr std::string_view kOpFanout = "fanout";
+inline constexpr std::string_view kOpMerge = "merge";
 inline constexpr std::string_view kOpErase = "erase";
+
+// The kinds of data that a merge moves, in the job's hash and in requests.
+inline constexpr std::array<std::string_view, 6> kMovedKinds{"views",    "interactions", "dismissals",
+                                                             "timeline", "follows",      "rows"};
 
 }  // namespace freshet::readers

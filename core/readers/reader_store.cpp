@@ -96,6 +96,7 @@ RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::WriteQueue& write
                                    const Settings& settings, redis::Keys keys, NewEventId new_event_id)
     : redis_(redis),
       write_queue_(write_queue),
+      readers_(settings.readers),
       history_(settings.history),
       interactions_(settings.interactions),
       feedback_(settings.feedback),
@@ -127,7 +128,7 @@ void RedisReaderStore::append_view(Pipeline& out, const View& view, std::optiona
       .key(keys_.reader_event_ids(view.reader.view()))
       .key(keys_.feed_state(view.reader.view()));
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size);
-  out.arg(merged_ttl.value_or(history_.ttl).count());
+  out.arg(merged_ttl.value_or(history_ttl(view.reader)).count());
   redis::append_optional_time(out, view.at);
   // A page may send the same event id with a view and with an interaction.
   out.arg(view.event.empty() ? std::string() : "view:" + view.event.str()).arg(merged_ttl ? 1 : 0);
@@ -173,7 +174,7 @@ void RedisReaderStore::append_history_removal(Pipeline& out, const ReaderId& rea
   out.script(scripts::kReaderClearViews)
       .key(keys_.view_history(kind, reader.view()))
       .key(keys_.view_times(reader.view()));
-  out.arg(letter_of(kind)).arg(unix_s(cleared)).arg(history_.ttl.count());
+  out.arg(letter_of(kind)).arg(unix_s(cleared)).arg(history_ttl(reader).count());
   for (const std::string_view item : items) {
     if (view_time(known, kind, item) <= until) out.arg(item).arg(time_text(known, kind, item));
   }
@@ -203,13 +204,14 @@ Task<Result<void>> RedisReaderStore::remove_view(const ReaderId& reader, ViewKin
       .key(keys_.view_times(reader.view()));
   command.arg(item.view()).arg(letter_of(kind));
   redis::append_optional_time(command, at);
-  command.arg(history_.ttl.count()).arg(kMaxRemovalFactor * history_.size);
+  command.arg(history_ttl(reader).count()).arg(kMaxRemovalFactor * history_.size);
   auto removed = co_await run_for_last_reply(command);
   co_return removed;
 }
 
-Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const ReaderId& to) {
-  if (from == to) co_return Result<void>();
+Task<Result<std::int64_t>> RedisReaderStore::merge_views(const ReaderId& from, const ReaderId& to) {
+  std::int64_t moved = 0;
+  if (from == to) co_return moved;
   Pipeline reads, additions, removals;
   for (const ReaderId* reader : {&to, &from}) {
     for (const ViewKind kind : kViewKinds)
@@ -223,14 +225,15 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
   const ViewTimes target_times = parse_times(target_reply), source_times = parse_times(source_reply);
   for (std::size_t k = 0; k < kViewKinds.size(); ++k) {
     const ViewKind kind = kViewKinds[k];
+    const auto source_views = parse_views((*read_replies)[3 + k], kind, source_times, history_.size);
+    moved += std::ssize(source_views);
     const auto views = views_to_merge(parse_views((*read_replies)[k], kind, target_times, history_.size),
-                                      parse_views((*read_replies)[3 + k], kind, source_times, history_.size),
-                                      static_cast<std::size_t>(history_.size));
+                                      source_views, static_cast<std::size_t>(history_.size));
     for (const ViewedItem& each : views) {
       // Expires as if all views had been the target's own. A view without a time counts as now.
       const UnixSeconds newest = views.front().at == UnixSeconds() ? now : views.front().at;
       append_view(additions, {to, each.item, kind, {}, each.at},
-                  std::max(seconds{1}, newest + history_.ttl - now));
+                  std::max(seconds{1}, newest + history_ttl(to) - now));
     }
     append_history_removal(removals, from, kind, (*read_replies)[3 + k], source_reply, UnixSeconds::max(),
                            UnixSeconds());
@@ -239,7 +242,7 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
     FRESHET_CO_TRY(joined, co_await run_all(redis_, additions));
   }
   FRESHET_CO_TRY(forgotten, co_await run_all(redis_, removals));
-  co_return Result<void>();
+  co_return moved;
 }
 
 // --- complete state

@@ -1,7 +1,8 @@
 // ReaderStore on Redis: reading history, interactions and dismissals. A script touches one reader's
 // keys. For changes that go to the recorder, the effect on the reader's keys comes first, then the
 // stream entry, then the event id. If the worker dies in between or the reply is lost, repeating
-// the call completes the rest. A full stream rejects the change before the first write.
+// the call completes the rest. A full stream rejects the change before the first write. Nothing of
+// an anonymous reader goes to the recorder.
 //
 // Bytes of a reader's three view keys by MEMORY USAGE (Redis 7.0, ids of 8 bytes): 10 topics 496,
 // with as many replies 920; 128 topics 3,680, with as many replies 7,288.
@@ -37,7 +38,11 @@ class RedisReaderStore final : public ReaderStore {
   Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind, OptionalTime until) override;
   Task<Result<void>> remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item,
                                  OptionalTime at) override;
-  Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) override;
+  // Merges both histories of `from` into those of `to`: `to` keeps the newest views of both by
+  // time, `from` becomes empty. Returns the number of views of `from`. Merging a reader into itself
+  // changes nothing. 3 RTT, not atomic: repeat the call after an error. Views that `from` records
+  // concurrently stay there.
+  Task<Result<std::int64_t>> merge_views(const ReaderId& from, const ReaderId& to);
 
   // Errors of an event: kUnavailable "stream_full"; kNotFound "unknown_item" (items.unknown =
   // reject).
@@ -88,6 +93,9 @@ class RedisReaderStore final : public ReaderStore {
   void append_applied_event(redis::Pipeline& out, std::string_view reader, std::string_view event,
                             UnixSeconds at) const;
 
+  seconds history_ttl(const ReaderId& reader) const {
+    return readers_.bounded_ttl(reader.view(), history_.ttl);
+  }
   void append_item_check(redis::Pipeline& out, std::string_view item) const;
   static Result<void> require_item(const redis::Reply& known);
   // `merged_ttl`: set if the view comes from another reader's history; the remaining time to live
@@ -100,6 +108,7 @@ class RedisReaderStore final : public ReaderStore {
 
   redis::Redis& redis_;
   redis::WriteQueue& write_queue_;
+  const ReaderSettings readers_;
   const HistorySettings history_;
   const InteractionSettings interactions_;
   const FeedbackSettings feedback_;

@@ -49,14 +49,21 @@ void RedisReaderStore::append_write(Pipeline& effect, Pipeline& entry, const Rea
     effect.key(keys_.interactions(reader))
         .key(keys_.archived_interactions(reader))
         .arg(interactions_.max_kept);
-    effect.arg(interactions_.ttl.count()).arg(interactions_.max_archived()).arg(0).arg(1).arg(unix_s(at));
+    effect.arg(readers_.bounded_ttl(reader, interactions_.ttl).count())
+        .arg(interactions_.max_archived())
+        .arg(0)
+        .arg(1)
+        .arg(unix_s(at));
     effect.arg(std::string(write.letter).append(":").append(item)).arg("");
+    if (is_anonymous_reader(reader)) return;
     entry.add("XADD", stream, "*", "op", kOpInteraction, "reader", reader, "item", item, "kind", write.letter,
               "at", unix_s(at));
     return;
   }
   effect.key(keys_.not_interested(reader)).key(keys_.not_interested_reasons(reader)).arg(feedback_.max_items);
-  effect.arg(feedback_.ttl.count()).arg("").arg(0).arg(1).arg(unix_s(at)).arg(item).arg(reason);
+  effect.arg(readers_.bounded_ttl(reader, feedback_.ttl).count()).arg("").arg(0).arg(1);
+  effect.arg(unix_s(at)).arg(item).arg(reason);
+  if (is_anonymous_reader(reader)) return;
   entry.command(reason.empty() ? 11 : 13).arg("XADD").arg(stream).arg("*").arg("op").arg(kOpDismiss);
   entry.arg("reader").arg(reader).arg("item").arg(item).arg("at").arg(unix_s(at));
   if (!reason.empty()) entry.arg("reason").arg(reason);
@@ -73,7 +80,7 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(
   std::vector<std::int64_t> stream_room(keys_.partition_count(), stream_max_);
   for (const ReaderWrite& each : writes) {
     std::size_t& reply = length_replies[keys_.partition_of(each.reader)];
-    if (reply != 0) continue;
+    if (reply != 0 || is_anonymous_reader(each.reader)) continue;
     reply = reads.size();
     reads.add("XLEN", keys_.partition_for(each.reader).stream());
   }
@@ -89,7 +96,11 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(
   auto next_reply = read_replies->begin() + static_cast<std::ptrdiff_t>(first_event_reply);
   for (std::size_t partition = 0; partition < stream_room.size(); ++partition)
     stream_room[partition] -= (*read_replies)[length_replies[partition]].integer().value_or(0);
-  std::vector<std::size_t> written;
+  struct Written {
+    std::size_t write;
+    std::optional<std::size_t> entry;  // among `entries`; nullopt: not recorded
+  };
+  std::vector<Written> written;
   std::set<std::pair<std::string_view, std::string_view>> events;  // among these writes
   for (std::size_t i = 0; i < writes.size(); ++i) {
     const ReaderWrite& each = writes[i];
@@ -102,12 +113,13 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(
     if (reject_unknown_ && !is_duplicate && answers[i]) answers[i] = require_item(*next_reply);
     if (reject_unknown_) ++next_reply;
     if (is_duplicate || !answers[i]) continue;
-    if (stream_room[partition]-- <= 0) {
+    if (!is_anonymous_reader(each.reader) && stream_room[partition]-- <= 0) {
       answers[i] = redis::stream_full();
       continue;
     }
+    const std::size_t entry = entries.size();
     append_write(commands, entries, each, std::min(each.at.value_or(now), now));
-    written.push_back(i);
+    written.push_back({i, entries.size() > entry ? std::optional(entry) : std::nullopt});
     if (each.event.empty()) continue;
     events.insert({each.reader, each.event});
     append_applied_event(applied_events, each.reader, each.event, now);
@@ -116,10 +128,11 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(
   commands.barrier().append(entries).barrier().append(applied_events);
   FRESHET_CO_TRY(replies, co_await redis_.run(commands));
   for (std::size_t k = 0; k < written.size(); ++k) {
-    Result<void>& answer = answers[written[k]];
+    const auto& [write, entry] = written[k];
+    Result<void>& answer = answers[write];
     answer = to_result((*replies)[k]);
-    if (answer) answer = to_result((*replies)[written.size() + k]);
-    const ReaderWrite& each = writes[written[k]];
+    if (answer && entry) answer = to_result((*replies)[written.size() + *entry]);
+    const ReaderWrite& each = writes[write];
     if (answer)
       observe(ReaderId::trusted(std::string(each.reader)), ItemId::trusted(std::string(each.item)), each.at,
               false);
@@ -201,13 +214,15 @@ Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, cons
   const UnixSeconds now = parse_time((*read_replies)[0], 0), undone_at = std::min(at.value_or(now), now);
   // Dismissed again since.
   if (redis::to_int((*read_replies)[2].text()) > unix_s(undone_at)) co_return Result<void>();
-  if ((*read_replies)[1].integer().value_or(0) >= stream_max_) co_return redis::stream_full();
+  const bool is_recorded = !is_anonymous_reader(reader);
+  if (is_recorded && (*read_replies)[1].integer().value_or(0) >= stream_max_) co_return redis::stream_full();
   // An older dismissal may still be in a spool.
   append_applied_event(undo, id, undo_event_of(item.view()), undone_at);
   undo.script(scripts::kReaderUndismiss).key(keys_.not_interested(id)).key(keys_.not_interested_reasons(id));
   undo.arg(item.view()).arg(unix_s(undone_at));
-  undo.barrier().add("XADD", stream, "*", "op", kOpUndismiss, "reader", id, "item", item.view(), "at",
-                     unix_s(undone_at));
+  if (is_recorded)
+    undo.barrier().add("XADD", stream, "*", "op", kOpUndismiss, "reader", id, "item", item.view(), "at",
+                       unix_s(undone_at));
   FRESHET_CO_TRY(undone, co_await redis::run_all(redis_, undo));
   co_return Result<void>();
 }

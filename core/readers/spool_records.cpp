@@ -54,7 +54,7 @@ redis::SpoolRecord removal_spool_record(const ReaderId& reader, ViewKind kind, c
 }
 
 std::string_view reader_of_record(const std::vector<std::string_view>& fields) {
-  return fields.size() < 4 ? std::string_view() : fields[1];
+  return fields.size() < 4 ? std::string_view() : fields[kReaderField];
 }
 
 Task<Result<void>> apply_spool_record(ReaderStore& store, const std::vector<std::string_view>& fields) {

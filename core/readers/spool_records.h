@@ -2,6 +2,7 @@
 // (core/redis/spool_record.h).
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace freshet::readers {
 redis::SpoolRecord to_spool_record(const View& view);
 redis::SpoolRecord to_spool_record(const ReaderEvent& event);
 redis::SpoolRecord to_spool_record(const Dismissal& dismissal);
+// Index of the reader in a record's fields.
+inline constexpr std::size_t kReaderField = 1;
 // The reader of a record with these fields; empty if it is malformed.
 std::string_view reader_of_record(const std::vector<std::string_view>& fields);
 redis::SpoolRecord undo_spool_record(const ReaderId& reader, const ItemId& item, UnixSeconds at);

@@ -89,6 +89,20 @@ Result<ParsedEntry> parse_follow(const redis::Reply& fields, const ReaderId& rea
   return ReaderChange(readers::Follow{reader, *author, *at});
 }
 
+// The entry of a merge may name an anonymous reader.
+Result<ParsedEntry> parse_merge(const redis::Reply& fields, std::string_view) {
+  std::string_view id = field_value(fields, "reader");
+  if (is_anonymous_reader(id)) id.remove_prefix(1);
+  auto from = ReaderId::parse(id, "reader");
+  if (!from) return fail(ErrorCode::kInvalid, "bad_id", "reader");
+  auto to = ReaderId::parse(field_value(fields, "to"), "to");
+  if (!to) return fail(ErrorCode::kInvalid, "bad_id", "to");
+  const auto job = EventId::parse(field_value(fields, "job"), "job");
+  if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
+  MergeJob out{{}, ReaderId::trusted(std::string(field_value(fields, "reader"))), std::move(*to), job->str()};
+  return out;
+}
+
 Result<ParsedEntry> parse_fanout(const redis::Reply& fields, std::string_view) {
   FanoutJob out;
   auto author = AuthorId::parse(field_value(fields, "author"), "author");
@@ -141,6 +155,7 @@ constexpr std::array kOps{
     OpRow{readers::kOpFollow, parse_reader_entry},
     OpRow{readers::kOpUnfollow, parse_reader_entry},
     OpRow{readers::kOpErase, parse_reader_entry},
+    OpRow{readers::kOpMerge, parse_merge},
     OpRow{readers::kOpFanout, parse_fanout},
 };
 
@@ -173,6 +188,7 @@ void EntryBatch::append(EntryBatch more) {
   move(item_changes, more.item_changes);
   move(reader_changes, more.reader_changes);
   move(erasures, more.erasures);
+  move(merges, more.merges);
   move(fanouts, more.fanouts);
   malformed_count += more.malformed_count;
 }
@@ -192,6 +208,10 @@ EntryBatch parse_batch(const redis::Reply& entries, unsigned stream) {
       } else if (auto* const erasure = std::get_if<ErasureJob>(&*parsed)) {
         erasure->entry = std::move(entry_id);
         batch.erasures.push_back(std::move(*erasure));
+        continue;
+      } else if (auto* const merge = std::get_if<MergeJob>(&*parsed)) {
+        merge->entry = std::move(entry_id);
+        batch.merges.push_back(std::move(*merge));
         continue;
       } else if (auto* const fanout = std::get_if<FanoutJob>(&*parsed)) {
         fanout->entry = std::move(entry_id);

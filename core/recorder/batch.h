@@ -51,6 +51,13 @@ struct ErasureJob {
   std::string job_id;
 };
 
+// Moves what is stored about a reader to another one.
+struct MergeJob {
+  EntryId entry;  // acknowledged when the job is done
+  ReaderId from, to;
+  std::string job_id;
+};
+
 // Pushes what an author published to the followers.
 struct FanoutJob {
   EntryId entry;  // acknowledged when the job is done
@@ -65,6 +72,7 @@ struct EntryBatch {
   std::vector<ItemChange> item_changes;  // in stream order
   std::vector<ReaderChange> reader_changes;  // in stream order
   std::vector<ErasureJob> erasures;          // not part of `entries`
+  std::vector<MergeJob> merges;              // not part of `entries`
   std::vector<FanoutJob> fanouts;            // not part of `entries`
   std::size_t malformed_count = 0;           // entries without a valid operation
   bool empty() const { return entries.empty(); }
@@ -73,7 +81,7 @@ struct EntryBatch {
 
 // `fields` as returned by Redis: name, value, name, value. Errors: kInvalid, with the field in
 // `member`; `detail` contains no reader data.
-using ParsedEntry = std::variant<ItemChange, ReaderChange, ErasureJob, FanoutJob>;
+using ParsedEntry = std::variant<ItemChange, ReaderChange, ErasureJob, MergeJob, FanoutJob>;
 Result<ParsedEntry> parse_entry(const redis::Reply& fields);
 
 // Parses the entries of one stream as returned by XREADGROUP: {id, fields} each, ascending. Keeps

@@ -12,6 +12,7 @@
 #include "core/database/database.h"
 #include "core/recorder/consumer_groups.h"
 #include "core/recorder/fanout_worker.h"
+#include "core/recorder/merge_worker.h"
 #include "core/recorder/restore_from_database.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
@@ -74,7 +75,8 @@ struct Recorder::Impl {
         report(r),
         streams(settings, endpoint),
         lease(streams.keys(), ttl),
-        erasure_worker(settings, endpoint, std::move(pseudonyms), settle),
+        erasure_worker(settings, endpoint, pseudonyms, settle),
+        merge_worker(settings, endpoint, std::move(pseudonyms), settle),
         fanout_worker(settings, endpoint) {}
 
   Result<void> run_once(const std::atomic<bool>& stop);
@@ -90,6 +92,7 @@ struct Recorder::Impl {
   bool rebuilds_automatically() const { return settings.recorder.rebuild == "auto"; }
   Result<void> rebuild(const std::atomic<bool>& stop);
   Result<void> run_erasures(const std::atomic<bool>& stop);
+  Result<void> run_merges();
   Result<void> run_fanout();
   Result<void> acknowledge(const EntryBatch& batch, const redis::Pipeline& followup = {});
   void publish_lag(const Backlog& backlog);
@@ -102,6 +105,7 @@ struct Recorder::Impl {
   Streams streams;
   Lease lease;
   ErasureWorker erasure_worker;
+  MergeWorker merge_worker;
   FanoutWorker fanout_worker;
   std::uint64_t database_token = 0;  // the last token we wrote to the database
   bool has_lease = false;            // and it has not been reported lost
@@ -157,7 +161,8 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
   if (!data_loss.empty() && rebuilds_automatically()) {
     if (auto ok = rebuild(stop); !ok) return ok;
   }
-  const bool busy = fanout_worker.pending_count() > 0 || erasure_worker.needs_read();
+  const bool busy =
+      fanout_worker.pending_count() > 0 || erasure_worker.needs_read() || merge_worker.needs_read();
   const bool full = unindexed.item_changes.size() >= kMaxUnindexedChanges;
   if (full || (!busy && streams.is_drained())) sleep_until(index_committed_at + kIndexCommitInterval, stop);
   if (!full) {
@@ -165,6 +170,7 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
         busy || !unindexed.empty() ? Streams::ReadMode::kNonBlocking : Streams::ReadMode::kBlocking;
     FRESHET_TRY(batch, streams.has_claimed_all() ? streams.read(wait) : streams.claim_pending());
     erasure_worker.add(std::exchange(batch->erasures, {}));
+    merge_worker.add(std::exchange(batch->merges, {}));
     fanout_worker.add(std::exchange(batch->fanouts, {}));
     if (!batch->empty()) {
       if (auto ok = apply(*std::move(batch)); !ok) return ok;
@@ -177,6 +183,9 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
     if (auto ok = run_fanout(); !ok) return ok;
   }
   streams.pin(fanout_worker.jobs());
+  if (merge_worker.pending_count() > 0) {
+    if (auto ok = run_merges(); !ok) return ok;
+  }
   if (erasure_worker.pending_count() > 0) {
     if (auto ok = run_erasures(stop); !ok) return ok;
   }
@@ -310,6 +319,17 @@ Result<void> Recorder::Impl::run_erasures(const std::atomic<bool>& stop) {
   return {};
 }
 
+// Runs the merges that are due.
+Result<void> Recorder::Impl::run_merges() {
+  FRESHET_TRY(done, merge_worker.run(*database, streams));
+  if (done->empty()) return {};
+  EntryBatch batch;
+  for (const MergeJob& each : *done) batch.entries.push_back(each.entry);
+  if (auto ok = acknowledge(batch, merge_worker.completion_commands(*done)); !ok) return ok;
+  merge_worker.remove_finished(*done);
+  return {};
+}
+
 // Pushes to some followers of the first job. Other entries are processed in between.
 Result<void> Recorder::Impl::run_fanout() {
   FRESHET_TRY(over, fanout_worker.step());
@@ -328,8 +348,8 @@ Result<void> Recorder::Impl::acknowledge(const EntryBatch& batch, const redis::P
   report.malformed.fetch_add(batch.malformed_count);
   publish_lag(*backlog);
   // Others are pending although ours are done: they were delivered to another consumer.
-  const std::size_t own_pending =
-      unindexed.entries.size() + erasure_worker.pending_count() + fanout_worker.pending_count();
+  const std::size_t own_pending = unindexed.entries.size() + erasure_worker.pending_count() +
+                                  merge_worker.pending_count() + fanout_worker.pending_count();
   if (backlog->pending > own_pending && streams.has_claimed_all()) streams.restart();
   return {};
 }
@@ -378,6 +398,7 @@ void Recorder::Impl::on_failed(const Error& error) {
   if (reason == RecorderPauseReason::kRedisUnavailable || refused) in_session = has_lease = false;
   if (refused) {  // the jobs belong to another recorder now
     erasure_worker.clear();
+    merge_worker.clear();
     fanout_worker.clear();
   }
   if (reason == RecorderPauseReason::kIndexError)

@@ -30,6 +30,8 @@ inline constexpr milliseconds kRankMaintenanceLockTtl{900};
 inline constexpr seconds kPendingTtl{8 * 86400};    // as long as a day of the seen filter lives
 inline constexpr seconds kSeenEpochTtl{9 * 86400};  // longer than the oldest day of the seen filter
 inline constexpr seconds kJobTtl{86400};            // after its last change
+inline constexpr seconds kMergeGuardTtl{60};        // then a request may start the merge again
+inline constexpr int kMaxMergedNames = 3;           // of one reader
 // Longer than any spool may hold events from before the erasure.
 inline constexpr seconds tombstone_ttl(seconds max_age) { return max_age + seconds(86400); }
 // Members of timelines, outboxes and follower lists that are marks of the key itself, with negative
@@ -48,6 +50,7 @@ enum class Subject : std::uint8_t {
   // derived from it.
   kReader,
   kMembers,  // a set or ZSET whose members are such names
+  kValue,    // a string that is the reader's id
 };
 
 // The table of all keys. Used by `freshetctl check`, backup, export and erasure.
@@ -101,6 +104,9 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"user:events:{*}", "zset", false, Subject::kReader, 2},
     KeyPattern{"user:epoch:{*}", "string", false, Subject::kNone},
     KeyPattern{"user:erased:{*}", "string", false, Subject::kNone},
+    KeyPattern{"user:merged:{*}", "string", false, Subject::kValue, 2},
+    KeyPattern{"user:merging:{*}", "string", false, Subject::kNone},
+    KeyPattern{"user:visitors:{*}", "zset", false, Subject::kReader, 2},
     KeyPattern{"wf:*:{*}", "zset", false, Subject::kReader, 2},
     KeyPattern{"active:*", "zset", true, Subject::kMembers},
     KeyPattern{"follow:authors:{*}", "zset", true, Subject::kReader, 2},
@@ -267,6 +273,18 @@ class Keys {
   std::string seen_epoch(std::string_view reader_hash) const { return item_key("user:epoch:", reader_hash); }
   // String: unix s of the reader's erasure; tombstone_ttl()
   std::string tombstone(std::string_view reader_hash) const { return item_key("user:erased:", reader_hash); }
+
+  // String: the id of the reader that this one was merged into; spool.max_age after the last merge
+  std::string merged_into(std::string_view reader_hash) const {
+    return item_key("user:merged:", reader_hash);
+  }
+  // String: a merge of this visitor was requested; kMergeGuardTtl
+  std::string merge_guard(std::string_view reader_hash) const {
+    return item_key("user:merging:", reader_hash);
+  }
+  // ZSET: name in the seen filter of a reader who was merged into this one → unix s, the newest
+  // kMaxMergedNames; expires kPendingTtl after the last merge
+  std::string merged_names(std::string_view reader) const { return item_key("user:visitors:", reader); }
 
   // --- Timelines. Scores are unix µs, raised so that they strictly increase within a key. A member
   // that begins with kIdMark is not an id but a mark of the key itself, with a negative score

@@ -76,8 +76,8 @@ class TimelineStore {
  public:
   virtual ~TimelineStore() = default;
   // In the follow channel, first copies items that pulled authors have published since to the head
-  // of the timeline. Renews the timeline's TTL and records that the reader is active. May take more
-  // than 1 RTT; see the implementation.
+  // of the timeline. Renews the timeline's TTL and records that the reader is active, unless they
+  // are anonymous. May take more than 1 RTT; see the implementation.
   virtual Task<Result<TimelinePage>> read(const PageQuery& query) = 0;
   // For each item: whether it may be pushed. Hidden and deleted items may not; with items.unknown =
   // reject unknown ones may not either.

@@ -174,7 +174,7 @@ Task<Result<TimelinePage>> RedisTimelineStore::read(const PageQuery& query) {
   }
   auto range_read = follows ? read_with_pulled(query, from, count) : read_range(query, from, count, true);
   FRESHET_CO_TRY(range, co_await range_read);
-  if (query.allow_writes) record_activity(query, *range);
+  if (query.allow_writes && !is_anonymous_reader(query.reader)) record_activity(query, *range);
   PageScan scan;
   scan.interests = std::move(range->interests);
   const std::unordered_set<ItemId> dismissed = std::move(range->dismissed_items);

@@ -7,6 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/base/time.h"
+#include "fcgi/handlers/visitor.h"
 #include "fcgi/http/etag.h"
 #include "fcgi/http/internal_guard.h"
 #include "fcgi/http/problem.h"
@@ -132,7 +133,8 @@ Application::Application(Services& services)
     : services_(services),
       routes_(route_table(services.settings)),
       router_(routes_),
-      cors_(services.settings.http.cors_origins, services.settings.http.trusts_proxy()) {}
+      cors_(services.settings.http.cors_origins, services.settings.http.trusts_proxy()),
+      login_merges_(services.users) {}
 
 Task<void> Application::serve(Request& request, Response& response) {
   std::string exception_text;
@@ -211,6 +213,7 @@ Task<Result<Response>> Application::dispatch(Request& request,
   FRESHET_CO_TRY(names_checked, call.names.check_parameters(*target, route.parameters));
   auto result = co_await route.handler.handle(call);
   if (result && !call.names.ignored().empty()) result->add_header("Freshet-Ignored", call.names.ignored());
+  if (result) merge_visitor(call, *result);
   if (result && route.method == Method::kGet && !is_unsigned(route.handler.auth))
     http::apply_if_none_match(request, *result);
   if (rate_limit && call.search_time) {
@@ -221,10 +224,25 @@ Task<Result<Response>> Application::dispatch(Request& request,
   co_return result;
 }
 
+// A response that caches may keep gets no cookie.
+void Application::merge_visitor(const Call& call, Response& response) {
+  const Settings& settings = services_.settings;
+  if (call.request.zone != Zone::kPublic || !call.auth_result || call.auth_result->reader.empty() ||
+      !call.auth_result->cookie || !settings.identity.merge_on_login || !settings.readers.anonymous)
+    return;
+  const bool moved = login_merges_.note(*call.auth_result->cookie, call.auth_result->reader);
+  if (moved && response.headers.find("private") != std::string::npos &&
+      response.headers.find("Set-Cookie") == std::string::npos)
+    (void)add_visitor_cookie(call, response);
+}
+
 // A client that failed verification is charged as an anonymous one.
 http::RateLimitSubject Application::rate_limit_subject(const Call& call) const {
   const http::AuthResult anonymous;
-  return services_.rate_limiter.subject_for(call.request, call.auth_result ? *call.auth_result : anonymous);
+  http::RateLimitSubject subject =
+      services_.rate_limiter.subject_for(call.request, call.auth_result ? *call.auth_result : anonymous);
+  subject.limits_searches = !subject.signed_in && !services_.identity.trusts_claims(call.request.zone);
+  return subject;
 }
 
 // The only place that charges buckets before a handler runs; dispatch() charges search time

@@ -4,6 +4,7 @@
 
 #include "core/async/task.h"
 #include "fcgi/gateway/request.h"
+#include "fcgi/handlers/login_merges.h"
 #include "fcgi/handlers/routes.h"
 #include "fcgi/handlers/services.h"
 #include "fcgi/http/client_list.h"
@@ -30,6 +31,9 @@ class Application {
   // `rate_limit`: what is left of the client's rate limit, if there is one.
   Task<Result<Response>> dispatch(Request& request, std::optional<http::RateLimitStatus>& rate_limit);
   std::optional<http::RateLimitStatus> consume_rate_limit(const Call& call, const http::RouteCost& cost);
+  // Starts a merge of the visitor into the reader who signed in, and replaces the cookie
+  // afterwards.
+  void merge_visitor(const Call& call, Response& response);
   http::RateLimitSubject rate_limit_subject(const Call& call) const;
   void render_error(const Request& request, const Error& error, Response& response);
   std::size_t body_limit(std::size_t route_limit) const;
@@ -40,6 +44,7 @@ class Application {
   std::vector<Route> routes_;
   http::Router router_;
   http::Cors cors_;
+  LoginMerges login_merges_;
 };
 
 }  // namespace freshet::handlers

@@ -9,6 +9,7 @@
 #include "fcgi/handlers/read_body.h"
 #include "fcgi/handlers/reader_name.h"
 #include "fcgi/handlers/reason_json.h"
+#include "fcgi/handlers/require_reader.h"
 
 namespace freshet::handlers {
 
@@ -133,14 +134,10 @@ Task<Result<Response>> post_feed(Call& call) {
   json::Document document;
   FRESHET_CO_TRY(body, read_body(call, document));
   FRESHET_CO_TRY(parsed, parse_feed(*body));
-  const auto principal = call.identify({parsed->claimed_reader, {}});
-  if (!principal) co_return tl::unexpected(principal.error());
-  if (principal->reader.empty())
-    co_return fail(ErrorCode::kInvalid, "bad_id", std::string(parsed->reader_member),
-                   "a signed-in reader is required");
-  parsed->request.reader = principal->reader;
+  FRESHET_CO_TRY(reader, require_reader(call, parsed->claimed_reader, parsed->reader_member));
+  parsed->request.reader = std::move(*reader);
   parsed->request.cost = call.search_cost();
-  parsed->request.allow_writes = !call.must_spool();
+  parsed->request.allow_writes = !call.must_spool() && call.may_store(parsed->request.reader);
   FRESHET_CO_TRY(name, idempotency_key(*parsed, services.page_tokens));
   call.request.on_deadline = [&call, &feed_body = *parsed] { return deadline_reply(call, feed_body); };
 

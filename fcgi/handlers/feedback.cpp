@@ -44,6 +44,7 @@ Task<Result<Response>> post_feedback(Call& call) {
   FRESHET_CO_TRY(dismissal, parse_dismissal(*body));
   FRESHET_CO_TRY(reader, require_reader(call, dismissal->reader));
   dismissal->reader = std::move(*reader);
+  if (!call.may_store(dismissal->reader)) co_return private_json(std::string(kNotStored));
   limit_event_id(call, dismissal->event, dismissal->event.view());
   const auto recorded = co_await readers::dismiss(call.services.readers, *dismissal, call.must_spool());
   if (!recorded) co_return with_item_member(recorded.error(), "topicId");
@@ -54,6 +55,7 @@ Task<Result<Response>> delete_feedback(Call& call) {
   json::Document document;
   FRESHET_CO_TRY(undo, parse_undo(call, document));
   FRESHET_CO_TRY(reader, require_reader(call, undo->reader));
+  if (!call.may_store(*reader)) co_return private_json(std::string(kNotStored));
   FRESHET_CO_TRY(recorded, co_await readers::undo_dismissal(call.services.readers, *reader, undo->item,
                                                             call.must_spool()));
   co_return render(call.services, *recorded);

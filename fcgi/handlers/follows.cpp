@@ -56,6 +56,9 @@ Task<Result<Response>> get_follows(Call& call) {
   const auto name = reader_parameter(call.target, "follower");
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, name));
   FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
+  if (is_anonymous_reader(*reader))
+    co_return fail(ErrorCode::kInvalid, "bad_id", std::string(name),
+                   "Sign in first: anonymous visitors cannot follow.");
   const auto authors = co_await call.services.follows.followed_authors(*reader);
   if (authors) co_return private_json(render(&*authors));
   if (!is_unavailable(authors.error())) co_return tl::unexpected(authors.error());

@@ -57,10 +57,11 @@ Task<Result<Response>> post_history(Call& call) {
   FRESHET_CO_TRY(view, parse_history(*body));
   if (call.is_bot()) {
     services.count_refusal(Refusal::kBot);
-    co_return private_json("{\"ok\":true,\"counted\":false}");
+    co_return private_json(std::string(kNotStored));
   }
   FRESHET_CO_TRY(reader, require_reader(call, view->reader));
   view->reader = std::move(*reader);
+  if (!call.may_store(view->reader)) co_return private_json(std::string(kNotStored));
   limit_event_id(call, view->event, view->event.view());
   const auto recorded = co_await readers::record_view(services.readers, *view, call.must_spool());
   if (!recorded) co_return with_item_member(recorded.error(), "topicId");
@@ -85,6 +86,7 @@ Task<Result<Response>> delete_history(Call& call) {
     FRESHET_CO_TRY(parsed, ItemId::parse(*given, "topicId"));
     item = std::move(*parsed);
   }
+  if (!call.may_store(query->reader)) co_return private_json(std::string(kNotStored));
   Services& services = call.services;
   auto removing =
       item.empty()
@@ -100,8 +102,10 @@ Task<Result<Response>> post_history_merge(Call& call) {
   FRESHET_CO_TRY(body, read_body(call, document));
   FRESHET_CO_TRY(from, json::required_id<ReaderId>(*body, "from"));
   FRESHET_CO_TRY(to, json::required_id<ReaderId>(*body, "to"));
-  FRESHET_CO_TRY(merged, co_await call.services.readers.merge_views(*from, *to));
-  co_return private_json(std::string(kOk));
+  FRESHET_CO_TRY(job, co_await call.services.users.request_merge(*from, *to));
+  std::string out;
+  json::Writer(out).begin_object().key("ok").boolean(true).key("job").string(*job).end_object();
+  co_return private_json(std::move(out), 202);
 }
 
 }  // namespace freshet::handlers

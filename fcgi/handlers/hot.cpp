@@ -157,11 +157,11 @@ void write_listed(json::Writer& writer, const hot::EventOutcome& outcome) {
 
 // Keeps a viewed article out of the reader's feed and, with history.from_track, adds it to their
 // history. `must_spool`: write the view to the spool, because it is not known yet whether it counts
-// or whether the item exists. A report repeated with the same event id changes nothing.
+// or whether the item exists. A report repeated with the same event id changes nothing. REQUIRES:
+// Call::may_store(reader).
 void record_history_view(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event,
                          bool must_spool) {
   Services& services = call.services;
-  if (reader.empty()) return;
   const bool in_history = services.settings.history.from_track;
   const readers::View view{reader, item, readers::ViewKind::kTopic, event};
   if (!must_spool) {
@@ -267,9 +267,10 @@ Task<Result<Response>> post_track(Call& call) {
   const auto counted = co_await hot::track(services.hot, track->event, call.must_spool());
   count_outcome(call, track->event.admission, numbers, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
-  if (!principal->reader.empty() && !call.must_spool())
+  const bool stores_reader = call.may_store(principal->reader);
+  if (stores_reader && !call.must_spool())
     services.record_interest(principal->reader, track->event.item, milliseconds(track->event.dwell_ms));
-  if (counted->queued || counted->result.outcome.counted)
+  if (stores_reader && (counted->queued || counted->result.outcome.counted))
     record_history_view(call, principal->reader, track->event.item, track->event.event_id,
                         call.must_spool() || counted->queued);
   if (counted->queued) co_return queued_reply(services);
@@ -332,7 +333,7 @@ Task<Result<Response>> post_views(Call& call) {
   const auto counted = co_await hot::view(services.hot, *view, call.must_spool());
   count_outcome(call, view->admission, numbers, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
-  if (counted->queued || counted->result.outcome.counted)
+  if ((counted->queued || counted->result.outcome.counted) && call.may_store(principal->reader))
     record_history_view(call, principal->reader, view->item, view->event_id,
                         call.must_spool() || counted->queued);
   if (counted->queued) co_return queued_reply(services);

@@ -30,10 +30,12 @@ constexpr std::size_t kReportBodyLimit = 4UL * 1024;
 constexpr http::RouteCost kTrack{"track", &LimitSettings::track, true};
 constexpr http::RouteCost kViews{"views", &LimitSettings::views, true};
 constexpr http::RouteCost kHotAt{"hot", &LimitSettings::hot, false, "at"};
-constexpr http::RouteCost kFeed{"feed", &LimitSettings::feed, true};
+constexpr http::RouteCost kFeed{"feed", &LimitSettings::feed, true, {}, true};
 constexpr http::RouteCost kHistory{"history", &LimitSettings::history, true};
+constexpr http::RouteCost kVisitor{"visitor", &LimitSettings::history, true};
 constexpr http::RouteCost kFeedback{"feedback", &LimitSettings::feedback, true};
-constexpr http::RouteCost kRecommendations{"recommendations", &LimitSettings::recommendations};
+constexpr http::RouteCost kRecommendations{
+    "recommendations", &LimitSettings::recommendations, false, {}, true};
 constexpr http::RouteCost kTimeline{"waterfall", &LimitSettings::timeline};
 
 // Names that several routes know.
@@ -41,7 +43,8 @@ constexpr std::string_view kHotParameters = "model limit mode window tag at";
 constexpr std::string_view kDismissalMembers = "userId topicId kind reason eventId";
 constexpr std::string_view kFollowNames = "userId follower author";
 constexpr std::string_view kItemMembers =
-    "id title text url author author_id tags published_at update_time hidden section language story text_format "
+    "id title text url author author_id tags published_at update_time hidden section language story "
+    "text_format "
     "expires_at weight";
 
 constexpr std::array kRoutes{
@@ -62,6 +65,8 @@ constexpr std::array kRoutes{
           "",
           "articleId fingerprint eventId publishedAt"},
     Route{Method::kPost, "/api/visitor", Zone::kPublic, 0, {post_visitor, RouteAuth::kBeacon}},
+    Route{Method::kDelete, "/api/visitor", Zone::kPublic, 0, {delete_visitor, kVisitor}},
+    Route{Method::kGet, "/api/visitor/export", Zone::kPublic, 0, {get_visitor_export, kVisitor}},
     Route{Method::kGet, "/api/whoami", Zone::kInternal, 0, get_whoami},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, {get_hot, kHotAt}, kHotParameters},
     Route{Method::kPost,

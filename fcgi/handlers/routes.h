@@ -38,10 +38,22 @@ struct Call {
   bool is_anonymous() const {
     return request.zone == Zone::kPublic && !is_exempt && auth_result && auth_result->reader.empty();
   }
-  // Errors: as Identity::verify.
+  // With readers.anonymous, the visitor cookie names a reader if no other is known and the request
+  // may not claim one. Errors: as Identity::verify.
   Result<http::Principal> identify(const http::ClaimedIdentity& claim) const {
     if (!auth_result) return tl::unexpected(auth_result.error());
-    return services.identity.identify(request, *auth_result, claim);
+    http::Principal principal = services.identity.identify(request, *auth_result, claim);
+    if (principal.reader.empty() && auth_result->cookie && services.settings.readers.anonymous &&
+        !services.identity.trusts_claims(request.zone))
+      principal.reader = anonymous_reader(*auth_result->cookie);
+    return principal;
+  }
+  // False for no reader, and for an anonymous one beyond limits.anonymous_per_network: nothing is
+  // stored about them.
+  bool may_store(const ReaderId& reader) const {
+    return !reader.empty() &&
+           (!is_anonymous_reader(reader) || is_exempt ||
+            services.rate_limiter.may_store_anonymous(reader.view(), request.remote_addr, wall_now()));
   }
   // Collects the CPU time of the request's searches, which is charged once the handler has
   // finished.
@@ -53,6 +65,9 @@ struct Call {
   // site's own writes.
   bool must_spool() const { return request.zone == Zone::kPublic && services.is_redis_full(); }
 };
+
+// The reply to a write about a reader who may not be stored.
+inline constexpr std::string_view kNotStored = R"({"ok":true,"counted":false})";
 
 // Drops the event id of an anonymous client whose network has used up its allowance of them
 // (redis::event_ids_per_network). The report then counts as one without an event id, which is safe:

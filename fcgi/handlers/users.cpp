@@ -55,12 +55,17 @@ void write_rows(json::Writer& writer, const readers::Export& exported) {
   writer.end_object();
 }
 
+void write_keys(json::Writer& writer, const readers::Export& exported) {
+  writer.key("redis").begin_array();
+  for (const readers::ExportedKey& key : exported.keys) write_key(writer, key);
+  writer.end_array();
+}
+
 std::string render(const ReaderId& reader, const readers::Export& exported) {
   std::string out;
   json::Writer writer(out);
-  writer.begin_object().key("userId").string(reader.view()).key("redis").begin_array();
-  for (const readers::ExportedKey& key : exported.keys) write_key(writer, key);
-  writer.end_array();
+  writer.begin_object().key("userId").string(reader.view());
+  write_keys(writer, exported);
   writer.key("database");
   if (exported.rows_missing_reason.empty()) {
     write_rows(writer, exported);
@@ -71,7 +76,37 @@ std::string render(const ReaderId& reader, const readers::Export& exported) {
   return out;
 }
 
+// The visitor that the cookie names.
+Result<VisitorId> visitor_of(const Call& call) {
+  if (!call.auth_result) return tl::unexpected(call.auth_result.error());
+  if (!call.auth_result->cookie)
+    return fail(ErrorCode::kInvalid, "no_visitor", {}, "the request has no valid visitor cookie");
+  return *call.auth_result->cookie;
+}
+
 }  // namespace
+
+Task<Result<Response>> get_visitor_export(Call& call) {
+  FRESHET_CO_TRY(visitor, visitor_of(call));
+  const ReaderId reader = anonymous_reader(*visitor);
+  FRESHET_CO_TRY(exported, co_await call.services.users.collect(reader, 0));
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("visitor").string(visitor->view());
+  write_keys(writer, *exported);
+  writer.end_object();
+  co_return private_json(std::move(out));
+}
+
+Task<Result<Response>> delete_visitor(Call& call) {
+  FRESHET_CO_TRY(visitor, visitor_of(call));
+  const ReaderId reader = anonymous_reader(*visitor);
+  FRESHET_CO_TRY(erased, co_await call.services.users.erase_anonymous(reader));
+  Response response = private_json({}, 204);
+  response.add_header(
+      "Set-Cookie", http::Identity::expired_visitor_cookie(call.services.identity.is_over_tls(call.request)));
+  co_return response;
+}
 
 Task<Result<Response>> get_user(Call& call) {
   FRESHET_CO_TRY(reader, ReaderId::parse(call.match.parameters[0], "id"));
@@ -95,6 +130,12 @@ Task<Result<Response>> get_job(Call& call) {
   json::Writer writer(out);
   writer.begin_object().key("state").string(job->state).key("done").integer(job->done);
   writer.key("total").integer(job->total).key("failed").integer(job->failed);
+  if (!job->moved.empty()) {
+    writer.key("moved").begin_object();
+    for (std::size_t i = 0; i < job->moved.size(); ++i)
+      writer.key(readers::kMovedKinds[i]).integer(job->moved[i]);
+    writer.end_object();
+  }
   if (!job->pending_hosts.empty()) {
     writer.key("hosts").begin_array();
     for (const std::string& each : job->pending_hosts) writer.string(each);

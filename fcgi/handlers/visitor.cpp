@@ -9,19 +9,24 @@
 
 namespace freshet::handlers {
 
+Result<void> add_visitor_cookie(const Call& call, Response& response) {
+  std::array<unsigned char, 16> random{};
+  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+    return fail(ErrorCode::kInternal, "no_random");
+  http::Identity& identity = call.services.identity;
+  const bool secure = identity.is_over_tls(call.request);
+  response.add_header("Set-Cookie", identity.issue_visitor_cookie(random, secure).set_cookie);
+  return {};
+}
+
 Task<Result<Response>> post_visitor(Call& call) {
-  Services& services = call.services;
   const http::ClaimedIdentity no_claim;
   FRESHET_CO_TRY(principal, call.identify(no_claim));
   Response response;
   response.status = 204;
   response.headers = "Cache-Control: private, no-store\r\n";
   if (!principal->needs_cookie || call.is_bot()) co_return response;
-  std::array<unsigned char, 16> random{};
-  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-    co_return fail(ErrorCode::kInternal, "no_random");
-  const bool secure = services.identity.is_over_tls(call.request);
-  response.add_header("Set-Cookie", services.identity.issue_visitor_cookie(random, secure).set_cookie);
+  FRESHET_CO_TRY(added, add_visitor_cookie(call, response));
   co_return response;
 }
 

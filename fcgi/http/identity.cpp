@@ -116,6 +116,7 @@ std::optional<VisitorId> Identity::visitor_from_cookie(const Request& request) {
 }
 
 VisitorId Identity::visitor_for_reader(const ReaderId& reader) {
+  if (is_anonymous_reader(reader)) return VisitorId::trusted(reader.str().substr(1));
   return make_visitor_id('u', truncated_base64url(salt_.compute_fields({"reader", reader.view()})));
 }
 
@@ -137,8 +138,8 @@ std::string Identity::erasure_pseudonym(const ReaderId& reader) {
 
 Result<AuthResult> Identity::verify(const Request& request, UnixSeconds now) {
   FRESHET_TRY(reader, verify_reader(request, now));
-  if (!is_unset_id<ReaderId>(reader->view())) return AuthResult{std::move(*reader), std::nullopt};
-  return AuthResult{{}, visitor_from_cookie(request)};
+  if (is_unset_id<ReaderId>(reader->view())) *reader = ReaderId();
+  return AuthResult{std::move(*reader), visitor_from_cookie(request)};
 }
 
 Result<Principal> Identity::identify(const Request& request, const ClaimedIdentity& claim, UnixSeconds now) {
@@ -171,13 +172,23 @@ Principal Identity::identify(const Request& request, const AuthResult& verified,
   return principal;
 }
 
+namespace {
+constexpr std::string_view kCookieAttributes = "; HttpOnly; SameSite=Lax";
+}  // namespace
+
+std::string Identity::expired_visitor_cookie(bool secure) {
+  std::string out(secure ? kSecureVisitorCookie : kVisitorCookie);
+  out.append("=; Path=/; Max-Age=0").append(kCookieAttributes);
+  return secure ? out.append("; Secure") : out;
+}
+
 VisitorCookie Identity::issue_visitor_cookie(std::span<const unsigned char, 16> random, bool secure) {
   const std::string text = base64url({reinterpret_cast<const char*>(random.data()), random.size()});
   VisitorCookie cookie{make_visitor_id('c', text),
                        std::string(secure ? kSecureVisitorCookie : kVisitorCookie)};
   cookie.set_cookie.append("=").append(text).append(".").append(
       truncated_base64url(salt_.compute_fields({"cookie", text})));
-  cookie.set_cookie.append("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax");
+  cookie.set_cookie.append("; Path=/; Max-Age=31536000").append(kCookieAttributes);
   if (secure) cookie.set_cookie.append("; Secure");
   return cookie;
 }

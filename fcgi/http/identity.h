@@ -10,7 +10,8 @@
 //   open    nothing is verified
 // A reader id in the request itself (body or query) is trusted in mode `open`, and in every mode on
 // the internal server, where it takes precedence over the verified one. Elsewhere it is ignored.
-// Wherever a reader is named, 0 names none (is_unset_id).
+// Wherever a reader is named, 0 names none (is_unset_id). If no reader is named and none may be
+// claimed, the visitor cookie names an anonymous one (readers.anonymous, Call::identify).
 //
 // The visitor is the first of these that applies. The first letter separates the classes, so that
 // no reader's id can be another client's visitor id:
@@ -51,7 +52,7 @@ struct ClaimedIdentity {
 // The verified part of a request's identity.
 struct AuthResult {
   ReaderId reader;                  // empty: not signed in
-  std::optional<VisitorId> cookie;  // from a valid visitor cookie
+  std::optional<VisitorId> cookie;  // from a valid visitor cookie, also of a signed-in reader
 };
 
 struct Principal {
@@ -99,8 +100,11 @@ class Identity {
   // same site do. The visitor's id changes from "a…" to "c…" with the next request, so POST
   // /api/visitor sets the cookie at the start of a visit, before anything is counted.
   VisitorCookie issue_visitor_cookie(std::span<const unsigned char, 16> random, bool secure);
+  // The value of a Set-Cookie that removes the visitor cookie.
+  static std::string expired_visitor_cookie(bool secure);
 
-  // The visitor id of a reader in UV counts and sessions.
+  // The visitor id of a reader in UV counts and sessions. For an anonymous reader it is the
+  // cookie's.
   VisitorId visitor_for_reader(const ReaderId& reader);
   // Replaces an id that a request names (session, fingerprint, event) in keys: an HMAC over `kind`,
   // the owner and the id, so that no key names a reader. 22 characters of [A-Za-z0-9_-].

@@ -69,6 +69,7 @@ constexpr std::array kProblemTypes{
     ProblemType{"method_not_allowed", "This route does not support this method"},
     ProblemType{"no_model", "This host does not publish its model"},
     ProblemType{"no_route", "No such route"},
+    ProblemType{"no_visitor", "The request has no valid visitor cookie"},
     ProblemType{"not_found", "Not found"},
     ProblemType{kNotReady, "A dependency listed in ready.require is missing"},
     ProblemType{"origin_not_allowed", "Pages of that origin may not call this service"},

@@ -34,6 +34,9 @@ std::uint64_t hash_key(std::string_view text, std::uint64_t seed) {
 }
 
 constexpr double kDaySeconds = 86400;
+constexpr int kKnownDays = 7;  // after which an anonymous reader counts as new again
+
+const TokenRate kSearchRate = token_rate(kNetworkSearchTokensPerSecond, kNetworkSearchBurst);
 
 bool is_square(std::uint32_t number) {
   const auto root = static_cast<std::uint32_t>(std::lround(std::sqrt(number)));
@@ -56,7 +59,7 @@ void add_rate_limit_headers(Response& response, const RateLimitStatus& status) {
 
 RateLimiter::RateLimiter(LimitTables& tables, const LimitSettings& settings)
     : table_(tables.buckets),
-      page_views_(tables.page_views),
+      counts_(tables.counts),
       settings_(settings),
       service_key_(hash_key("service", table_.seed())) {
   if (settings.anonymous.rate > 0) service_ = token_rate(settings.anonymous.rate, settings.anonymous.burst);
@@ -117,6 +120,9 @@ std::optional<RateLimitStatus> RateLimiter::try_consume(const RouteCost& cost,
         return tightest;
     }
   }
+  const bool limits_searches = cost.searches && subject.limits_searches && settings_.network_factor > 0;
+  if (limits_searches && !consume(BucketKind::kNetwork, hash_key("search", subject.network), kSearchRate, 0))
+    return tightest;
   if (uses_service_bucket) consume(BucketKind::kService, service_key_, service_, 1);
   return tightest;
 }
@@ -125,23 +131,27 @@ std::optional<RateLimitStatus> RateLimiter::charge(const RouteCost& cost, const 
                                                    std::chrono::microseconds search_time,
                                                    const std::optional<RateLimitStatus>& before,
                                                    std::int64_t now_us) {
-  if (cost.endpoint.empty() || search_time <= kSearchTimePerToken) return before;
-  const TokenBucket& bucket = settings_.*cost.bucket;
-  if (bucket.rate <= 0) return before;
-  const double tokens = static_cast<double>((search_time - kSearchTimePerToken).count()) /
-                        static_cast<double>(kSearchTimePerToken.count());
+  if (cost.endpoint.empty()) return before;
   std::optional<RateLimitStatus> tightest = before;
-  const auto charge = [&](BucketKind kind, std::uint64_t key, const TokenRate& rate) {
+  const auto charge = [&](BucketKind kind, std::uint64_t key, const TokenRate& rate,
+                          std::chrono::microseconds charged_time) {
+    const double tokens =
+        static_cast<double>(charged_time.count()) / static_cast<double>(kSearchTimePerToken.count());
     const auto us = std::llround(tokens * static_cast<double>(rate.interval_us));
     const RateLimitStatus status = make_status(kind, rate, {true, 0, table_.charge(key, rate, now_us, us)});
     if (!tightest || is_tighter(status, *tightest)) tightest = status;
   };
-  charge(BucketKind::kVisitor, hash_key(cost.endpoint, subject.visitor),
-         token_rate(bucket.rate, bucket.burst));
   const double factor = settings_.network_factor;
+  if (cost.searches && subject.limits_searches && factor > 0)
+    charge(BucketKind::kNetwork, hash_key("search", subject.network), kSearchRate, search_time);
+  const TokenBucket& bucket = settings_.*cost.bucket;
+  if (search_time <= kSearchTimePerToken || bucket.rate <= 0) return tightest;
+  const std::chrono::microseconds excess = search_time - kSearchTimePerToken;
+  charge(BucketKind::kVisitor, hash_key(cost.endpoint, subject.visitor),
+         token_rate(bucket.rate, bucket.burst), excess);
   if (!subject.signed_in && factor > 0)
     charge(BucketKind::kNetwork, hash_key(cost.endpoint, subject.network),
-           token_rate(bucket.rate * factor, bucket.burst * factor));
+           token_rate(bucket.rate * factor, bucket.burst * factor), excess);
   return tightest;
 }
 
@@ -166,13 +176,30 @@ bool RateLimiter::may_keep_event_id(std::string_view address, std::int64_t max_k
   return table_.take(key, token_rate(burst / kDaySeconds, burst), now_us).granted;
 }
 
+bool RateLimiter::may_store_anonymous(std::string_view reader, std::string_view address, UnixSeconds now) {
+  if (settings_.anonymous_per_network == 0) return true;
+  const std::int64_t today = std::chrono::floor<std::chrono::days>(now).time_since_epoch().count();
+  const std::uint64_t key = hash_key(reader, hash_key("anonymous reader", table_.seed()));
+  for (int back = 0; back <= kKnownDays; ++back) {
+    if (counts_.count(key, today - back) > 0) return true;
+  }
+  const std::uint64_t network =
+      hash_key(network_prefix(address), hash_key("anonymous readers", table_.seed()));
+  if (counts_.increment(network, today) > static_cast<std::uint32_t>(settings_.anonymous_per_network)) {
+    counts_.decrement(network, today);
+    return false;
+  }
+  counts_.increment(key, today);
+  return true;
+}
+
 PageViewNumber RateLimiter::number_page_view(std::string_view endpoint, std::string_view source,
                                              std::string_view article, UnixSeconds now) {
   if (settings_.pv_per_network == 0 && settings_.contribution_after == 0) return {};
   PageViewNumber page_view;
   page_view.key = hash_key(article, hash_key(source, hash_key(endpoint, table_.seed())));
   page_view.day = std::chrono::floor<std::chrono::days>(now).time_since_epoch().count();
-  page_view.number = page_views_.increment(page_view.key, page_view.day);
+  page_view.number = counts_.increment(page_view.key, page_view.day);
   page_view.within_quota = settings_.pv_per_network == 0 ||
                            page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network) ||
                            is_square(page_view.number);
@@ -184,8 +211,8 @@ void RateLimiter::give_back(const PageViewNumber& page_view) {
   if (page_view.number == 0) return;
   const bool may_renumber = settings_.pv_per_network == 0 ||
                             page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network);
-  page_views_.decrement(page_view.key, page_view.day,
-                        may_renumber ? std::nullopt : std::optional(page_view.number));
+  counts_.decrement(page_view.key, page_view.day,
+                    may_renumber ? std::nullopt : std::optional(page_view.number));
 }
 
 }  // namespace freshet::http

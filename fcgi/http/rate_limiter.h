@@ -25,6 +25,10 @@
 // reports must not get the same number, and the numbers of reports that added nothing are given
 // back.
 //
+// A network's anonymous readers are counted in the same table: limits.anonymous_per_network of them
+// become readers on a day, and a reader counts again after a week. The searches of a network's
+// anonymous readers may use 100 ms of CPU time a second, except in mode `open`.
+//
 // An id that a request claims in mode `open` does not count as signed in, because a client can
 // change it at will.
 #pragma once
@@ -53,7 +57,13 @@ struct RouteCost {
   TokenBucket LimitSettings::*bucket = nullptr;
   bool creates_keys = false;                  // charge the service bucket as well unless signed in
   std::string_view only_with_parameter = {};  // charge only if the query has this parameter
+  bool searches = false;                      // its requests may search the index
 };
+
+// The searches of a network's anonymous readers: 100 ms of CPU time a second, and a second of it in
+// a burst.
+inline constexpr double kNetworkSearchTokensPerSecond = 20;
+inline constexpr double kNetworkSearchBurst = 200;
 
 // Unverified articles that a network's clients may create: a bucket that refills in a day.
 inline constexpr int kUnverifiedArticlesPerDay = 100;
@@ -63,6 +73,7 @@ struct RateLimitSubject {
   std::uint64_t visitor = 0;
   std::uint64_t network = 0;
   bool signed_in = false;
+  bool limits_searches = false;  // its network's searches have a bucket of their own
 };
 
 enum class BucketKind : std::uint8_t { kVisitor, kNetwork, kService };
@@ -82,7 +93,7 @@ void add_rate_limit_headers(Response& response, const RateLimitStatus& status);
 // Memory shared by a host's workers.
 struct LimitTables {
   TokenBucketTable buckets;
-  DailyCountTable page_views;  // by article and source
+  DailyCountTable counts;  // page views by article and source, anonymous readers by network
 };
 
 struct PageViewNumber {
@@ -106,8 +117,8 @@ class RateLimiter {
   std::optional<RateLimitStatus> try_consume(const RouteCost& cost, const RateLimitSubject& subject,
                                              std::int64_t now_us, double write_cost = 1);
   // Charges the visitor and network buckets for search time that the first token does not cover,
-  // once it is known; each may owe up to one full bucket. Returns the tightest of both buckets and
-  // `before`.
+  // once it is known, and the network's search bucket for all of it; each may owe up to one full
+  // bucket. Returns the tightest of these buckets and `before`.
   std::optional<RateLimitStatus> charge(const RouteCost& cost, const RateLimitSubject& subject,
                                         std::chrono::microseconds search_time,
                                         const std::optional<RateLimitStatus>& before, std::int64_t now_us);
@@ -122,6 +133,10 @@ class RateLimiter {
   // most max_kept are remembered. No limit if max_kept or limits.network_factor is 0.
   bool may_keep_event_id(std::string_view address, std::int64_t max_kept, std::int64_t now_us);
 
+  // True if something may be stored about the anonymous reader: they became a reader within the
+  // last week, or their network's limits.anonymous_per_network allow one more today.
+  bool may_store_anonymous(std::string_view reader, std::string_view address, UnixSeconds now);
+
   // Numbers a page view or visitor of an article. `endpoint`: each has its own numbers. `source`:
   // the name of a visitor or network.
   PageViewNumber number_page_view(std::string_view endpoint, std::string_view source,
@@ -135,7 +150,7 @@ class RateLimiter {
   double congestion_cost(std::int64_t now_us) const;
 
   TokenBucketTable& table_;
-  DailyCountTable& page_views_;
+  DailyCountTable& counts_;
   const LimitSettings& settings_;
   TokenRate service_{};  // interval 0: no limit
   std::uint64_t service_key_ = 0;

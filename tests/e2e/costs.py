@@ -48,6 +48,16 @@ def sender(method, path, body=None):
     return send
 
 
+def visitor_sender(method, path):
+    """Sends each request with the cookie of a new visitor, which costs as much as `POST /api/visitor` in addition."""
+
+    def send(client, _):
+        cookie = client.post("/api/visitor", None).headers["Set-Cookie"].split(";")[0]
+        return client.request(method, path, headers={"Cookie": cookie})
+
+    return send
+
+
 NOW = int(time.time())
 TRACK = {"articleId": "{a}", "userId": "{u}", "sessionId": "{s}", "fingerprint": "{f}", "eventId": "{e}", "dwellMs": 30000}
 HISTORY = {"userId": "{h}", "topicId": "{t}", "eventId": "{e}"}
@@ -59,6 +69,8 @@ OPERATIONS = [
     Operation("pixel", "`GET /api/track.gif`, unknown article", "track", sender("GET", "/api/track.gif?articleId={p}")),
     Operation("pixel", "`GET /api/track.gif`, known article", "track", sender("GET", "/api/track.gif?articleId=item-#")),
     Operation("visitor", "`POST /api/visitor`", None, sender("POST", "/api/visitor")),
+    Operation("exportVisitor", "`GET /api/visitor/export`", "history", visitor_sender("GET", "/api/visitor/export")),
+    Operation("eraseVisitor", "`DELETE /api/visitor`", "history", visitor_sender("DELETE", "/api/visitor")),
     Operation("hot", "`GET /api/hot`, not cached by nginx", None, sender("GET", "/api/hot?model=engagement&limit=100&x=#")),
     Operation("hot", "`GET /api/hot?at=`", "hot", sender("GET", f"/api/hot?model=engagement&limit=100&at={NOW + DAY}&x=#")),
     Operation("feed", "`POST /api/feed`, refresh", "feed", sender("POST", "/api/feed", {"action": "refresh", "agent_id": "{g}", "limit": 100, "eventId": "{e}"})),

@@ -101,7 +101,7 @@ def test_every_operation_responds_as_described(service, name, api):
 
     call("look", client=public, body={"userId": reader, "topicId": item, "kind": "topic"})
     assert call("history", query={"userId": reader}).json()["items"] == [item]
-    call("mergeHistory", body={"from": name("x"), "to": reader})
+    call("job", id=call("mergeHistory", 202, body={"from": name("x"), "to": reader}).json()["job"])
     call("clearHistory", query={"userId": reader, "kind": "reply"})
     call("interact", body={"userId": reader, "topicId": item, "kind": "like", "at": now})
     call("interact", body='{"userId":"a","topicId":"b","kind":"like"}\n{"kind":1}\n', headers=LINES)
@@ -127,7 +127,9 @@ def test_every_operation_responds_as_described(service, name, api):
     call("eraseUser", 202, id=reader)
     call("deleteItem", id=other)
     call("pixel", client=public, query={"articleId": item})
-    call("visitor", 204, client=public)
+    cookie = {"Cookie": call("visitor", 204, client=public).headers["Set-Cookie"].split(";")[0]}
+    assert call("exportVisitor", client=public, headers=cookie).json()["redis"] == []
+    call("eraseVisitor", 204, client=public, headers=cookie)
     assert call("whoami").json() == {"key": None, "userId": None}
     publish(service)
     etag = call("model").headers["ETag"]
@@ -141,7 +143,7 @@ def test_every_operation_responds_as_described(service, name, api):
 
 
 # Ordered so that each example has the data it needs.
-EXAMPLES = ("putItem putItems getItem track view pixel visitor look history dismiss undismiss interact hot preview articleStats stats recommendations "
+EXAMPLES = ("putItem putItems getItem track view pixel visitor exportVisitor eraseVisitor look history dismiss undismiss interact hot preview articleStats stats recommendations "
             "similar feed push timeline removeFromTimeline follow follows unfollow mergeHistory clearHistory exportUser eraseUser job deleteItem "
             "model whoami ping live ready metrics status").split()
 
@@ -151,19 +153,21 @@ def test_every_example_gets_the_response_that_the_document_shows(instance, api):
     assert sorted(EXAMPLES) == sorted(operation["operationId"] for _, _, operation in api.operations())
     service = instance(track__pixel="true", **LONG_TIMEOUTS)
     publish(service)
-    internal, job = service.internal(), None
+    internal, job, cookie = service.internal(), None, None
     for name in EXAMPLES:
         path, query, body, media = api.example_of(name)
         if name == "job":
             path = {"id": job}
         described = {status: reply for status, reply in api.find(name)[2]["responses"].items() if status[0] == "2"}
         status, described = min(described.items())
-        headers = {"Content-Type": media} if media else None
+        headers = {"Content-Type": media} if media else cookie if name.endswith("Visitor") else None
 
         def call():
             return api.call(internal, name, int(status), body=body, query=query, headers=headers, **path)  # noqa: B023
 
         reply = call()
+        if name == "visitor":
+            cookie = {"Cookie": reply.headers["Set-Cookie"].split(";")[0]}
         if name == "similar":  # the search index is updated asynchronously
             reply = wait_until(lambda: call().json()["items"] and call(), "the index")  # noqa: B023
         if name == "eraseUser":
@@ -186,6 +190,8 @@ INVALID_REQUESTS = [
     ("track", 400, "bad_id", {"body": {"articleId": "a\tb", "dwellMs": 1}}),
     ("track", 413, "too_large", {"body": {"articleId": "1", "dwellMs": 1, "x": "y" * 17000}}),
     ("pixel", 400, "bad_id", {}),
+    ("exportVisitor", 400, "no_visitor", {}),
+    ("eraseVisitor", 400, "no_visitor", {}),
     ("view", 400, "bad_time", {"body": {"articleId": "1", "fingerprint": "f"}}),
     ("hot", 400, "bad_parameter", {"query": {"model": "none"}}),
     ("hot", 400, "bad_number", {"query": {"limit": 101}}),

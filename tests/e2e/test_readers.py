@@ -103,6 +103,17 @@ def test_concurrent_views_of_one_reader_are_all_kept(service, name):
     assert load.errors == [] and sorted(history(service.public(), reader)) == sorted(topics)
 
 
+def merge(service, source, target, **moved):
+    """Merges readers and waits until the job is done. It must have moved exactly this."""
+    reply = service.internal().post("/api/history/merge", {"from": source, "to": target})
+    assert reply.status == 202 and reply.json()["ok"], reply
+
+    def job():
+        return service.internal().get(f"/api/jobs/{reply.json()['job']}").json()
+    wait_until(lambda: job()["state"] == "done", "the merge", 60)
+    assert {kind: count for kind, count in job()["moved"].items() if count} == {kind: count for kind, count in moved.items() if count}, job()
+
+
 def test_topic_and_reply_histories_are_cleared_separately_and_merged_at_login(service, name):
     client, guest, user = service.public(), name("guest"), name("user")
     record_view(client, user, "t1")
@@ -110,10 +121,10 @@ def test_topic_and_reply_histories_are_cleared_separately_and_merged_at_login(se
     record_view(client, guest, "t2")
     record_view(client, guest, "r1", kind="reply")
     record_view(client, guest, "t1")
-    assert service.internal().post("/api/history/merge", {"from": guest, "to": user}).json() == {"ok": True}
+    merge(service, guest, user, views=3)
     assert sorted(history(client, user)) == ["t1", "t2"] and history(client, user, kind="reply") == ["r1"]
     assert history(client, guest) == [] and history(client, guest, kind="reply") == []
-    assert service.internal().post("/api/history/merge", {"from": user, "to": user}).json() == {"ok": True}
+    merge(service, user, user, views=0)
     assert client.delete("/api/history", query={"userId": user}).json() == {"ok": True}
     assert history(client, user) == [] and history(client, user, kind="reply") == ["r1"]
     assert_problem(client.post("/api/history/merge", {"from": guest, "to": user}), 404)  # merging is not public

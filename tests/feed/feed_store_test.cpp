@@ -496,6 +496,36 @@ TEST_CASE(
   CHECK(ttl <= site.settings.interactions.ttl.count());
 }
 
+TEST_CASE("an anonymous reader's feed and interests expire in a week at the latest", "[feed]") {
+  Site site;
+  site.settings.feed.buffer_ttl = seconds{10 * 86400};
+  const ReaderId anonymous = anonymous_reader(VisitorId::trusted("cX"));
+  readers::ReadBuffer reads(site.deferred, site.settings, site.keys);
+  for (const ReaderId& each : {anonymous, kReader})
+    reads.add_interest(each, ItemId::trusted("i"), milliseconds(20000));
+  reads.add_view({anonymous, ItemId::trusted("i")});
+  reads.flush();
+  feed::FeedRequest request = site.page(2);
+  request.reader = anonymous;
+  const auto swapped = redis::run_sync(site.feed().swap_buffer(request, {0, 0, 0, range(0, 20), false, {}}));
+  REQUIRE(swapped);
+  const auto ttls = [&] {
+    for (const std::string& key :
+         {site.keys.feed_state(anonymous.view()), site.keys.feed_cache(anonymous.view()),
+          site.keys.interactions(anonymous.view())}) {
+      INFO(key);
+      const std::int64_t ttl = site.integer("TTL", key);
+      CHECK((ttl > 7 * 86400 - 10 && ttl <= 7 * 86400));
+    }
+  };
+  ttls();
+  feed::Impressions shown{
+      {{swapped->page.delivery_seq, swapped->page.items}}, swapped->page.items, wall_now()};
+  REQUIRE(redis::run_sync(site.feed().record(anonymous, shown)));
+  ttls();
+  CHECK(site.integer("TTL", site.keys.interactions("r")) > 170 * 86400);
+}
+
 TEST_CASE("an interest that pushes out a reply keeps the reply's item excluded", "[feed]") {
   Site site;
   site.settings.interactions.max_kept = 1;

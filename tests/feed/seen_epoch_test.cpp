@@ -98,6 +98,35 @@ TEST_CASE("the filter forgets an erased reader on all workers and reads others i
   CHECK(*replies[1].integer() == 0);
 }
 
+TEST_CASE("a reader's feed knows what merged readers saw, in one round trip", "[seen]") {
+  static test::RedisServer server;
+  server.flush_all();
+  Settings settings;
+  const redis::Keys keys("");
+  Worker one(server, settings, keys), two(server, settings, keys);
+  const ReaderId account = ReaderId::trusted("account"), visitor = anonymous_reader(VisitorId::trusted("c"));
+  const ItemId by_account = ItemId::trusted("a"), by_visitor = ItemId::trusted("v"),
+               late = ItemId::trusted("l");
+  one.record_shown(account, by_account);
+  one.record_shown(visitor, by_visitor);
+  CHECK(!one.knows(account, by_visitor));
+
+  redis::Pipeline merge;
+  merge.add("ZADD", keys.merged_names("account"), 1, feed::SeenEpochs::name(visitor, 0).view());
+  REQUIRE(one.connection.call(merge));
+  int round_trips = 0;
+  CHECK(one.knows(account, by_visitor, &round_trips));
+  CHECK(round_trips == 2);  // this process did not know the name
+  two.record_shown(visitor, late);
+  for (const ItemId& each : {by_account, by_visitor, late}) {
+    CHECK(one.knows(account, each, &round_trips));
+    CHECK(round_trips == 1);
+  }
+  CHECK(!one.knows(account, ItemId::trusted("other")));
+  CHECK(!one.knows(visitor, by_account));
+  CHECK(two.knows(account, by_visitor));
+}
+
 TEST_CASE("without an epoch the filter knows a reader by the plain id", "[seen]") {
   feed::SeenEpochs epochs(redis::Keys(""), [](const ReaderId& reader) { return reader.str(); });
   const ReaderId reader = ReaderId::trusted("r");

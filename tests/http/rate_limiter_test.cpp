@@ -227,6 +227,71 @@ TEST_CASE("events that are given back late do not let others count twice", "[lim
   CHECK(static_cast<double>(counted) <= std::sqrt(last));
 }
 
+TEST_CASE("a network has so many new anonymous readers a day, and knows them for a week", "[limits]") {
+  LimitSettings limits = settings();
+  limits.anonymous_per_network = 3;
+  Fixture fixture(limits);
+  const auto may_store = [&](const char* reader, int day, std::string_view address = "192.0.2.1") {
+    return fixture.limits.may_store_anonymous(reader, address, kMidnight + std::chrono::days(day));
+  };
+  for (const char* reader : {"a", "b", "c"}) CHECK(may_store(reader, 0));
+  CHECK_FALSE(may_store("d", 0));
+  CHECK_FALSE(may_store("d", 0, "192.0.2.254"));
+  CHECK(may_store("e", 0, "192.0.3.1"));
+  for (const int day : {0, 1, 7}) {
+    CHECK(may_store("a", day));
+    CHECK(may_store("a", day, "198.51.100.1"));
+  }
+  for (const char* reader : {"d", "f", "g"}) CHECK(may_store(reader, 1));  // the known ones did not count
+  CHECK_FALSE(may_store("h", 1));
+  for (const char* reader : {"i", "j", "k"}) CHECK(may_store(reader, 8));
+  CHECK_FALSE(may_store("a", 8));  // new again
+  limits.anonymous_per_network = 0;
+  Fixture unbounded(limits);
+  for (int i = 0; i < 1000; ++i)
+    CHECK(unbounded.limits.may_store_anonymous(std::to_string(i), "192.0.2.1", kMidnight));
+}
+
+TEST_CASE("the searches of a network's anonymous readers may use 100 ms of CPU a second", "[limits]") {
+  constexpr RouteCost kSearch{"feed", &LimitSettings::feed, true, {}, true};
+  Fixture fixture;
+  int readers = 0;
+  // Requests of 4 ms, each by another reader, which the other buckets grant.
+  const auto searches_granted = [&](std::int64_t now, bool limits_searches, const RouteCost& cost) {
+    int count = 0;
+    for (int i = 0; i < 1000; ++i) {
+      auto subject = fixture.subject_at("192.0.2.1", "UA", cookie("c" + std::to_string(++readers)));
+      subject.network += limits_searches ? 0 : 1;
+      subject.limits_searches = limits_searches;
+      const auto status = fixture.limits.try_consume(cost, subject, now);
+      if (!status->granted) break;
+      fixture.limits.charge(cost, subject, std::chrono::milliseconds(4), status, now);
+      ++count;
+    }
+    return count;
+  };
+  const LimitSettings& limits = fixture.limit_settings;
+  const int by_requests = limits.network_factor * limits.feed.burst;
+  CHECK(searches_granted(0, false, kSearch) == by_requests);
+  CHECK(searches_granted(0, true, kFeed) == by_requests);
+  LimitSettings many = settings();
+  many.feed = {1000, 1000};
+  Fixture unlimited(many);
+  const auto by_time = [&](std::int64_t now) {
+    int count = 0;
+    for (; count < 5000; ++count) {
+      auto subject = unlimited.subject_at("192.0.2.1", "UA", cookie("c" + std::to_string(++readers)));
+      subject.limits_searches = true;
+      const auto status = unlimited.limits.try_consume(kSearch, subject, now);
+      if (!status->granted) break;
+      unlimited.limits.charge(kSearch, subject, std::chrono::milliseconds(4), status, now);
+    }
+    return count;
+  };
+  CHECK(by_time(0) == Approx(250).margin(1));           // a second
+  CHECK(by_time(3 * kSecond) == Approx(75).margin(1));  // 300 ms
+}
+
 // A network that sends this many requests a second, each as a new visitor.
 struct NetworkLoad {
   std::string network;

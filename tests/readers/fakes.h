@@ -27,7 +27,6 @@ class FakeReaderStore final : public readers::ReaderStore {
                                  std::optional<UnixSeconds>) override {
     co_return next_result();
   }
-  Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return next_result(); }
   Task<Result<std::vector<Result<void>>>> record_interactions(
       const std::vector<readers::ReaderEvent>& events) override {
     if (error) co_return tl::unexpected(*error);

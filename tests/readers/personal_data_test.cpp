@@ -54,7 +54,7 @@ TEST_CASE("an export has every key about a reader except those that name an arti
   ExportFixture site;
   std::set<std::string> expected;
   for (const redis::KeyPattern& row : redis::kKeyPatterns) {
-    if (row.subject == redis::Subject::kNone) continue;
+    if (row.subject == redis::Subject::kNone || row.subject == redis::Subject::kValue) continue;
     const std::string name = row.subject == redis::Subject::kMembers ? "x" : kReader.str();
     const std::string key = ExportFixture::replaced(
         ExportFixture::replaced(std::string(row.pattern), "{*}", "{" + name + "}"), "*", kChannel);
@@ -92,4 +92,63 @@ TEST_CASE("an export costs three round trips and no scan, however many keys Redi
   const std::string stats(site.command("INFO", "commandstats").text());
   CHECK(stats.find("cmdstat_zrange") != stats.npos);
   CHECK(stats.find("scan") == stats.npos);
+}
+
+TEST_CASE("a visitor is merged into the account if something about them changed recently, once at a time",
+          "[readers]") {
+  ExportFixture site;
+  site.pseudonyms.erasure = [](const ReaderId& each) { return "e-" + each.str().substr(1); };
+  const ReaderId visitor = anonymous_reader(VisitorId::trusted("cX"));
+  readers::PersonalData data(site.counting, site.pool, site.settings, site.keys(), site.pseudonyms,
+                             [] { return "job"; });
+  const auto look = [&] {
+    site.counting.round_trips = 0;
+    const auto found = run_sync(data.merge_on_login(visitor, kReader));
+    REQUIRE(found);
+    return *found;
+  };
+  using readers::LoginMerge;
+  const std::string stream = site.keys().partition(0).stream();
+  CHECK(look() == LoginMerge::kNothing);
+  CHECK(site.counting.round_trips == 1);
+  const std::int64_t now = unix_s(site.now()), day = 86400;
+  const std::string times = site.keys().view_times(visitor.view()),
+                    feed = site.keys().feed_state(visitor.view());
+  // A day ago, by each kind of key.
+  site.command("ZADD", site.keys().interactions(visitor.view()), now - day - 10, "v:a");
+  site.command("ZADD", site.keys().not_interested(visitor.view()), now - day - 10, "a");
+  site.command("HSET", times, "t:a", 1);
+  site.command("EXPIRE", times, 6 * day - 10);
+  site.command("HSET", feed, "0", "x");
+  site.command("EXPIRE", feed, 6 * day - 10);
+  CHECK(look() == LoginMerge::kNothing);
+  CHECK(site.counting.round_trips == 1);
+  switch (GENERATE(0, 1, 2, 3, 4)) {
+    case 0:
+      site.command("ZADD", site.keys().interactions(visitor.view()), now - day + 10, "v:b");
+      break;
+    case 1:
+      site.command("ZADD", site.keys().not_interested(visitor.view()), now - day + 10, "b");
+      break;
+    case 2:
+      site.command("EXPIRE", times, 6 * day + 10);
+      break;
+    case 3:
+      site.command("EXPIRE", feed, 6 * day + 10);
+      break;
+    default:
+      site.command("EXPIRE", feed, 1000);  // its last page was acknowledged
+  }
+  CHECK(site.command("XLEN", stream).integer() == 0);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(look() == LoginMerge::kRunning);
+    CHECK(site.counting.round_trips == (i == 0 ? 4 : 2));
+    CHECK(site.command("XLEN", stream).integer() == 1);
+  }
+  for (const std::string& key : site.all_keys()) {
+    if (key.find("{" + visitor.str() + "}") != key.npos) site.command("DEL", key);
+  }
+  CHECK(look() == LoginMerge::kNothing);
+  site.command("SET", site.keys().merged_into("e-cX"), kReader.view());
+  CHECK(look() == LoginMerge::kMoved);
 }

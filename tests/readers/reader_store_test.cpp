@@ -311,6 +311,55 @@ TEST_CASE("a merged history expires when its newest view would have", "[readers]
   }
 }
 
+TEST_CASE("nothing of an anonymous reader goes to the recorder, and all of it expires in a week",
+          "[readers]") {
+  ReaderFixture site;
+  site.settings.recorder.stream_max_len = 0;  // full for everyone else
+  site.settings.history.ttl = seconds{20 * 86400};
+  site.reopen();
+  const ReaderId reader = anonymous_reader(VisitorId::trusted("cX"));
+  const ItemId item = ItemId::trusted("a"), undone = ItemId::trusted("b");
+  REQUIRE(run_sync(site.store().record_view({reader, item, ViewKind::kTopic, EventId::trusted("e")})));
+  const auto answers = run_sync(site.store().record_interactions(
+      {{reader, item, Interaction::kLike, UnixSeconds::max(), {}},
+       {kReader, item, Interaction::kLike, UnixSeconds::max(), {}},
+       {reader, undone, Interaction::kLike, UnixSeconds::max(), EventId::trusted("f")}}));
+  REQUIRE(answers);
+  CHECK(((*answers)[0] && !(*answers)[1] && (*answers)[2]));
+  for (const ItemId& each : {item, undone})
+    REQUIRE(run_sync(site.store().dismiss({reader, each, "why", EventId::trusted("g" + each.str())})));
+  REQUIRE(run_sync(site.store().undo_dismissal(reader, undone, std::nullopt)));
+  REQUIRE(run_sync(site.store().remove_view(reader, ViewKind::kTopic, undone, std::nullopt)));
+  const auto state = site.read(reader);
+  CHECK(ids_of(state.topic_views) == Names{"a"});
+  CHECK(state.interactions.size() == 2);
+  CHECK(ids_of(state.dismissals) == Names{"a"});
+  CHECK(site.stream_entries().empty());
+  const std::vector<std::string> keys = site.all_keys();
+  CHECK(keys.size() == 6);
+  for (const std::string& key : keys) {
+    INFO(key);
+    CHECK(key.find("{\x1d"
+                   "cX}") != key.npos);
+    CHECK(site.ttl(key) > 0);
+    CHECK(site.ttl(key) <= 7 * 86400);
+  }
+  REQUIRE(run_sync(site.store().clear_views(reader, ViewKind::kTopic, std::nullopt)));
+  CHECK(site.ttl(site.keys().view_times(reader.view())) <= 7 * 86400);
+}
+
+TEST_CASE("an anonymous reader's spooled writes are applied to Redis only", "[readers]") {
+  ReaderFixture site;
+  const ReaderId reader = anonymous_reader(VisitorId::trusted("cX"));
+  REQUIRE(site.store().spool_history_view({reader, ItemId::trusted("a")}));
+  REQUIRE(site.store().spool_dismissal({reader, ItemId::trusted("b"), "", {}}));
+  site.write_queue.replay();
+  const auto state = site.read(reader);
+  CHECK(ids_of(state.topic_views) == Names{"a"});
+  CHECK(ids_of(state.dismissals) == Names{"b"});
+  CHECK(site.stream_entries().empty());
+}
+
 TEST_CASE("a spooled view is inserted by time, once, and never moves an item back", "[readers]") {
   ReaderFixture site;
   for (const char* item : {"old", "new", "again"}) site.view(item);

@@ -118,7 +118,6 @@ class FakeReaders final : public readers::ReaderStore {
                                  std::optional<UnixSeconds>) override {
     co_return unused();
   }
-  Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return unused(); }
   Task<Result<std::vector<Result<void>>>> record_interactions(
       const std::vector<readers::ReaderEvent>&) override {
     co_return tl::unexpected(unused().error());

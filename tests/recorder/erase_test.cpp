@@ -44,7 +44,9 @@ struct ErasureFixture : Fixture {
         const std::string key = prefix + key_for(pattern.pattern, pattern.segment, name);
         INFO(key);
         CHECK(keys().pattern_of(key) == &pattern);
-        if (pattern.subject == redis::Subject::kMembers && pattern.type == "zset")
+        if (pattern.subject == redis::Subject::kValue)
+          command("SET", key, name);
+        else if (pattern.subject == redis::Subject::kMembers && pattern.type == "zset")
           command("ZADD", key, "1", name, "2", "somebody");
         else if (pattern.subject == redis::Subject::kMembers)
           command("SADD", key, name, "somebody");

@@ -346,6 +346,16 @@ TEST_CASE("a page takes one round trip and records that the reader is active", "
   }
 }
 
+TEST_CASE("an anonymous reader's page is empty and leaves nothing behind", "[waterfall]") {
+  TimelineFixture site(each_mode());
+  const std::string anonymous = anonymous_reader(VisitorId::trusted("cX")).str();
+  for (const char* channel : {"discover", "follow"}) {
+    CHECK(site.page(Direction::kFirst, 0, 5, channel, anonymous).items.empty());
+    CHECK_FALSE(site.exists(site.keys().active_readers(channel)));
+    CHECK_FALSE(site.exists(site.keys().timeline(channel, anonymous)));
+  }
+}
+
 TEST_CASE("activity is recorded once an hour, after new items, and for readers without a timeline",
           "[waterfall]") {
   TimelineFixture site(each_mode());

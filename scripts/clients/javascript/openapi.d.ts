@@ -75,6 +75,27 @@ export interface paths {
          * @description Sets the signed, HttpOnly cookie freshet_visitor (over TLS __Host-freshet_visitor), unless the client has it already or is an authenticated reader. Clients without it are counted by address, user agent and fingerprint, and count as a new visitor once they have it.
          */
         post: operations["visitor"];
+        /**
+         * Erase what is stored about the visitor of the cookie, and remove the cookie
+         * @description Erases the anonymous reader's history, interests, dismissals and feed at once. Keys that name an article first hold only that a view was counted, and expire within three days. Events that wait in a spool are dropped.
+         */
+        delete: operations["eraseVisitor"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/visitor/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export what is stored about the visitor of the cookie */
+        get: operations["exportVisitor"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -217,7 +238,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** At sign-in, merge an anonymous reader's view history into the user's */
+        /**
+         * At sign-in, move everything about a reader to another one
+         * @description A job moves views, interactions, dismissals, timelines and follows, in Redis and in the database, and repeats that after a few seconds for reports that were on their way. The feed of the target then leaves out what either has seen. Merging an unknown reader, or one into itself, moves nothing; of several merges of one reader the first moves everything, and later events follow the last.
+         */
         post: operations["mergeHistory"];
         delete?: never;
         options?: never;
@@ -559,7 +583,7 @@ export interface components {
          * @description The reasons of the service's problems, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_member" | "unknown_outcome" | "unknown_parameter" | "unverified_quota" | "write_conflict";
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "no_visitor" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_member" | "unknown_outcome" | "unknown_parameter" | "unverified_quota" | "write_conflict";
         /** @description RFC 9457. `code` is stable and meant for programs. Responses of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
@@ -576,6 +600,11 @@ export interface components {
         Ok: {
             /** @constant */
             ok: true;
+        };
+        MergeStarted: {
+            /** @constant */
+            ok: true;
+            job: string;
         };
         /** @description Redis is unavailable; the write is queued in the spool and applied when Redis returns. */
         Queued: {
@@ -982,16 +1011,21 @@ export interface components {
             expires_at?: number;
             weight?: number;
         };
+        ExportedKeys: {
+            /** @description description for the reader */
+            what: string;
+            key: string;
+            /** @enum {unknown} */
+            type: "string" | "hash" | "list" | "set" | "zset";
+            value: string | Record<string, never> | unknown[];
+        }[];
+        VisitorExport: {
+            visitor: components["schemas"]["IdText"];
+            redis: components["schemas"]["ExportedKeys"];
+        };
         Export: {
             userId: components["schemas"]["IdText"];
-            redis: {
-                /** @description description for the reader */
-                what: string;
-                key: string;
-                /** @enum {unknown} */
-                type: "string" | "hash" | "list" | "set" | "zset";
-                value: string | Record<string, never> | unknown[];
-            }[];
+            redis: components["schemas"]["ExportedKeys"];
             database: {
                 interactions: {
                     topicId: components["schemas"]["IdText"];
@@ -1022,6 +1056,10 @@ export interface components {
             state: "queued" | "running" | "waiting" | "done" | "failed";
             /** @description Erasures only: host and folder of each spool that may still hold data of the reader. That data will not be applied. A host is removed when its spool is empty, and after spool.max_age at the latest */
             hosts?: string[];
+            /** @description Merges only: how many of each kind were moved so far. rows: of the database */
+            moved?: {
+                [key: string]: number;
+            };
             done: number;
             total: number;
             failed: number;
@@ -1601,6 +1639,92 @@ export interface operations {
             401: components["responses"]["Unauthorised"];
             403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Away"];
+        };
+    };
+    eraseVisitor: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Erased */
+            204: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request has no valid visitor cookie, or is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorised"];
+            403: components["responses"]["Refused"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Away"];
+        };
+    };
+    exportVisitor: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The keys about the visitor; nothing of theirs is in the database */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "visitor": "cM2ZkYTM0NTY3ODkwYWJjZA",
+                     *       "redis": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VisitorExport"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description The request has no valid visitor cookie, or is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorised"];
+            403: components["responses"]["Refused"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["WrongType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Away"];
@@ -2301,18 +2425,19 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Merged */
-            200: {
+            /** @description A job moves the data; its `moved` counts it */
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     /**
                      * @example {
-                     *       "ok": true
+                     *       "ok": true,
+                     *       "job": "9ef72f200797048d1c7413f6d127db43"
                      *     }
                      */
-                    "application/json": components["schemas"]["Ok"];
+                    "application/json": components["schemas"]["MergeStarted"];
                 };
             };
             /** @description The request is invalid; `member` names the part at fault */
@@ -2329,7 +2454,7 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
-            503: components["responses"]["Away"];
+            503: components["responses"]["AwayStream"];
         };
     };
     interact: {

@@ -242,7 +242,7 @@ final class Freshet
 
     // Internal server: readers and operation
 
-    /** Moves a visitor's history to the account that they signed in to. */
+    /** Moves what is stored about a visitor to the account that they signed in to. job() of the returned `job` counts it. */
     public function mergeHistory(string|int $visitorId, string|int $userId): array
     {
         return $this->request('POST', '/api/history/merge', body: ['from' => $visitorId, 'to' => $userId], repeatable: true);

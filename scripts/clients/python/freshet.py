@@ -283,7 +283,7 @@ class Freshet:
     # Internal server: readers and operation
 
     def merge_history(self, visitor_id, user_id):
-        """Moves a visitor's history to the account that they signed in to."""
+        """Moves what is stored about a visitor to the account that they signed in to. Returns {"job": id}; job() counts what was moved."""
         return self.request("POST", "/api/history/merge", {"from": visitor_id, "to": user_id}, repeatable=True)
 
     def export_user(self, user_id, start=0):

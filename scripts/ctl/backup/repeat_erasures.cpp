@@ -61,6 +61,13 @@ class ErasureRepeater {
           check_reader(redis::key_segment(*keys_.strip_prefix(key), pattern->segment));
           continue;
         }
+        if (pattern->subject == redis::Subject::kValue) {
+          redis::Pipeline read;
+          read.add("GET", key);
+          FRESHET_TRY(value, redis_.call_all(read));
+          check_reader(value->front().text());
+          continue;
+        }
         const char* const command = pattern->type == "zset" ? "ZSCAN" : "SSCAN";
         auto ok =
             scan_all(redis_, command, key, [&](const std::vector<std::string>& members) -> Result<void> {

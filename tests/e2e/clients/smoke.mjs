@@ -36,7 +36,9 @@ out.invalid = await site.track({ dwellMs: 1 }).catch(({ status, code, member }) 
 out.unsigned = await new Freshet({ base: internal, key: { kid, secret: secret + "x" } }).getItem(items[0]).catch(({ status }) => status);
 out.whoami = await backend.whoami();
 out.ready = (await backend.health()).ready;
-out.merged = [(await backend.mergeHistory(name, `${name}-account`)).ok, (await site.history(`${name}-account`)).items];
+const merge = await backend.mergeHistory(name, `${name}-account`);
+while ((await backend.job(merge.job)).moved.views === 0) await new Promise((wake) => setTimeout(wake, 50));
+out.merged = [merge.ok, (await site.history(`${name}-account`)).items];
 out.exported = (await backend.exportUser(name)).userId;
 out.erased = (await backend.job((await backend.eraseUser(name)).job)).failed;
 console.log(JSON.stringify(out));

@@ -49,7 +49,11 @@ $out['invalid'] = [$invalid->status, $invalid->problem, $invalid->member];
 $out['unsigned'] = $error(fn () => (new Freshet($internal, [$kid, $secret . 'x']))->getItem($items[0]))->status;
 $out['whoami'] = $backend->whoami();
 $out['ready'] = $backend->health()['ready'];
-$out['merged'] = [$backend->mergeHistory($name, "$name-account")['ok'], $site->history("$name-account")['items']];
+$merge = $backend->mergeHistory($name, "$name-account");
+while ($backend->job($merge['job'])['moved']['views'] === 0) {
+    usleep(50_000);
+}
+$out['merged'] = [$merge['ok'], $site->history("$name-account")['items']];
 $out['exported'] = $backend->exportUser($name)['userId'];
 $out['erased'] = $backend->job($backend->eraseUser($name)['job'])['failed'];
 echo json_encode($out, JSON_UNESCAPED_UNICODE), "\n";

@@ -54,7 +54,10 @@ out["invalid"] = [invalid.status, invalid.code, invalid.member]
 out["unsigned"] = error(lambda: Freshet(internal, key=(kid, secret + "x")).get_item(items[0])).status
 out["whoami"] = backend.whoami()
 out["ready"] = backend.health()["ready"]
-out["merged"] = [backend.merge_history(name, name + "-account")["ok"], site.history(name + "-account")["items"]]
+merge = backend.merge_history(name, name + "-account")
+while backend.job(merge["job"])["moved"]["views"] == 0:
+    time.sleep(0.05)
+out["merged"] = [merge["ok"], site.history(name + "-account")["items"]]
 out["exported"] = backend.export_user(name)["userId"]
 out["erased"] = backend.job(backend.erase_user(name)["job"])["failed"]
 print(json.dumps(out))

@@ -1,0 +1,79 @@
+// Merges readers: the jobs of "merge" entries (core/readers/reader_entries.h).
+//
+// A job moves what Redis and the database hold about a reader to another one, at once and again
+// when no more data of the source can be on its way: after kSettleTime, once all entries that the
+// stream had by then are recorded. Each step can be repeated: what is copied stays the later of
+// two, and is removed from the source only afterwards. A job's entry stays pending until it is
+// done, so a recorder that was killed starts the job again. Its counts may then include what it had
+// moved before, and miss what it was removing.
+//
+// user:merged leads events that were spooled under the old name to the new one. The seen filter
+// cannot be listed, so the target's feed also looks under the source's name (user:visitors). The
+// source's counters and sessions stay under its visitor id.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/config/settings.h"
+#include "core/database/database.h"
+#include "core/readers/personal_keys.h"
+#include "core/readers/reader_store.h"
+#include "core/recorder/batch.h"
+#include "core/recorder/stream.h"
+#include "core/redis/blocking_redis.h"
+#include "core/redis/keys.h"
+#include "core/timeline/follow_store.h"
+
+namespace freshet::recorder {
+
+// Blocking; not thread-safe.
+class MergeWorker {
+ public:
+  using Clock = std::chrono::steady_clock;
+  MergeWorker(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms pseudonyms,
+              milliseconds settle);
+
+  // Adds jobs. Jobs that are already pending are recognized by their entry.
+  void add(std::vector<MergeJob> merges);
+  std::size_t pending_count() const { return pending_.size(); }  // the jobs' entries are pending
+  void clear() { pending_.clear(); }
+  bool needs_read() const;  // a job only waits for the stream to be read
+
+  // Merges what is due. Returns the jobs that are done, to be acknowledged together with
+  // completion_commands() and then removed with remove_finished(). Errors: those of Redis and
+  // Database; the same jobs are due again.
+  Result<std::vector<MergeJob>> run(database::Database& database, Streams& streams,
+                                    Clock::time_point now = Clock::now());
+  redis::Pipeline completion_commands(const std::vector<MergeJob>& done) const;
+  void remove_finished(const std::vector<MergeJob>& done);
+
+ private:
+  struct PendingJob {
+    MergeJob merge;
+    Clock::time_point since;
+    bool merged_once = false;
+    std::string drain_target;  // the stream's last id after kSettleTime; empty until then
+  };
+  Result<void> merge(const MergeJob& job, database::Database& database);
+  Result<std::int64_t> move_timelines(const MergeJob& job);
+  Result<std::int64_t> move_follows(const MergeJob& job);
+  Result<void> add_seen_names(const MergeJob& job);
+  Result<std::int64_t> move_rows(const MergeJob& job, const std::vector<readers::DismissalRecord>& dismissals,
+                                 database::Database& database);
+
+  redis::BlockingRedis redis_;
+  const Settings settings_;
+  const redis::Keys keys_;
+  const readers::ReaderPseudonyms pseudonyms_;
+  const milliseconds settle_time_;
+  const std::unique_ptr<redis::WriteQueue> no_queue_;  // no write is asynchronous here
+  readers::RedisReaderStore readers_;
+  timeline::RedisFollowStore follows_;
+  std::vector<PendingJob> pending_;
+};
+
+}  // namespace freshet::recorder
