@@ -481,9 +481,15 @@ TEST_CASE("a backup made by a newer version is refused before anything is change
 TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
   BackupSite from, to;
   const int version = GENERATE(0, 1, 2, 3, 4);
-  // Downgrades a current file: each schema step only added tables or columns.
+  items::Item item = make_item("old", "An old one");
+  if (version >= 4) {
+    item.section = "Sport";
+    item.weight = 0.1;
+    item.expires_at = item.published_at + seconds{1};
+  }
+  // Downgrades a current file: each schema step only added tables and columns.
   from.record([&](database::Database& database) {
-    if (version >= 1) REQUIRE(database.put_item(make_item("old", "An old one")));
+    if (version >= 1) REQUIRE(database.put_item(item));
     if (version >= 2)
       REQUIRE(database.readers().put_interaction({ReaderId::trusted("ann"),
                                                   ItemId::trusted("old"),
@@ -495,7 +501,10 @@ TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
           {ReaderId::trusted("ann"), AuthorId::trusted("bob"), UnixSeconds{seconds{5}}}));
   });
   SqliteShell shell(from.path("freshet.db"));
-  if (version < 4) shell.run("ALTER TABLE items DROP COLUMN author_id");
+  if (version < 4) {
+    for (const std::string name : {"author_id", "section", "language", "story", "text_format", "expires_at", "weight"})
+      shell.run("ALTER TABLE items DROP COLUMN " + name);
+  }
   if (version < 3) shell.run("DROP TABLE follows");
   if (version < 2) shell.run("DROP TABLE interactions; DROP TABLE dismissals; DROP TABLE readers");
   if (version < 1) shell.run("DROP TABLE item_tags; DROP TABLE items; DROP TABLE meta");
@@ -507,6 +516,10 @@ TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
   REQUIRE(to.restore(from.path("backup")));
   const auto restored = to.database();
   CHECK(restored->item_count() == (version >= 1 ? 1 : 0));
+  REQUIRE(restored->for_each_item([&](const items::Item& each) {
+    CHECK(each == item);
+    return Result<void>();
+  }));
   CHECK(restored->readers().count_interactions() == (version >= 2 ? 1 : 0));
   const auto follows = restored->readers().follows_of(ReaderId::trusted("ann"), 10);
   REQUIRE(follows);

@@ -30,8 +30,7 @@ struct Chunks {
 Chunks split_into_chunks(std::string_view ndjson, std::size_t max_lines = kMaxChunkLines,
                          std::size_t max_bytes = kMaxChunkBytes);
 
-// Shifts published_at, update_time and expires_at of one item; everything else is unchanged. Errors:
-// kInvalid.
+// Shifts published_at, update_time and expires_at of one item, and nothing else. Errors: kInvalid.
 Result<std::string> shift_item(std::string_view line, seconds shift);
 
 // Applies shift_item() to every line of every chunk. Errors: kInvalid, with the line in the detail.
