@@ -32,6 +32,7 @@ end
 local now = call('TIME')[1] + 0
 local hidden_until, versions = call('ZMSCORE', KEYS[4], unpack(ids)), call('HMGET', KEYS[2], unpack(ids))
 local score_args, version_args, date_args, unranked, uncounted = {}, {}, {}, {}, {}
+local bucket_args, bounds = {}, {}  -- by index of the bucket's key; a bound is the greatest total and the hour
 for i, id in ipairs(ids) do
   local at = args_per_article * (i - 1) + 7
   local score, date, v, bucket = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], index and KEYS[ARGV[at + 5] + 0]
@@ -47,12 +48,19 @@ for i, id in ipairs(ids) do
       version_args[#version_args + 1], version_args[#version_args + 2] = id, v
       date_args[#date_args + 1], date_args[#date_args + 2] = date, id
       if bucket and ARGV[at + 4] ~= '' then
-        call('ZADD', bucket, ARGV[at + 4], id)
-        call('EXPIRE', bucket, ARGV[6])
-        call('ZADD', index, 'GT', ARGV[at + 4], ARGV[at + 6])
+        local total, b = ARGV[at + 4], ARGV[at + 5] + 0
+        local args, bound = bucket_args[b] or {}, bounds[b] or {total, ARGV[at + 6]}
+        args[#args + 1], args[#args + 2] = total, id
+        if total + 0 > bound[1] + 0 then bound[1] = total end
+        bucket_args[b], bounds[b] = args, bound
       end
     end
   end
+end
+for b, args in pairs(bucket_args) do
+  call('ZADD', KEYS[b], unpack(args))
+  call('EXPIRE', KEYS[b], ARGV[6])
+  call('ZADD', index, 'GT', unpack(bounds[b]))
 end
 local function remove_members(members)
   if #members == 0 then return end

@@ -1,5 +1,5 @@
-// The last list of each query, in memory that a host's workers share: while Redis is unavailable, all
-// of them serve the same one, also those that have never read it.
+// The last list of each query, in memory that a host's workers share: while Redis is unavailable,
+// all of them serve the same one, also those that have never read it.
 //
 // Every query without a tag has a slot. The lists of tags replace each other, the least recently
 // served first. Never blocks: while another process holds the lock, nothing is stored or found.
@@ -17,8 +17,8 @@ class LastLists {
   static constexpr std::size_t kMaxBytes = 128UL * 1024;  // of a list; longer ones are not stored
   static constexpr std::size_t kMaxTagged = 48;           // lists of a tag
 
-  // Creates an empty table, which the processes forked afterwards share. A slot takes memory once it
-  // holds a list. Throws std::system_error.
+  // Creates an empty table, which the processes forked afterwards share. A slot takes memory once
+  // it holds a list. Throws std::system_error.
   LastLists();
   ~LastLists();
   LastLists(const LastLists&) = delete;

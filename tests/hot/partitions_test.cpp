@@ -52,8 +52,11 @@ class PartitionPair {
       const int readers = random_int(0, 2), viewers = random_int(0, 2);
       for_both([&](Fixture& fixture) {
         fixture.put(item);
-        for (int r = 0; r < readers; ++r)
-          fixture.track(Fixture::track_event(id, "v" + std::to_string(r), 1000));
+        for (int r = 0; r < readers; ++r) {
+          auto read = Fixture::track_event(id, "v" + std::to_string(r), 1000);
+          read.occurred_at = now_ - seconds(60);
+          fixture.track(read);
+        }
         for (int v = 0; v < viewers; ++v) {
           auto seen = Fixture::view_event(id, "f" + std::to_string(v));
           seen.occurred_at = now_ - seconds(60);
