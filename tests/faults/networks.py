@@ -246,10 +246,14 @@ ANONYMOUS_READERS = 50  # of a network; 500 as shipped
 MAX_READER_BYTES = 11 * 1024
 INTERESTS = 10
 READER_BYTES = r"""local out = {}
-for _, key in ipairs(redis.call('KEYS', '*{\29*')) do
-  local reader = key:match('{(.*)}')
-  out[reader] = (out[reader] or 0) + redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0)
-  if redis.call('TTL', key) < 0 then return redis.error_reply(key .. ' has no TTL') end
+for _, pattern in ipairs({'user:*', 'feed:*'}) do
+  for _, key in ipairs(redis.call('KEYS', pattern)) do
+    local reader = key:match('{[^c]+(c.*)}')  -- the byte that marks anonymous readers may be encoded
+    if reader and #reader == 23 then
+      out[reader] = (out[reader] or 0) + redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0)
+      if redis.call('TTL', key) < 0 then return redis.error_reply(key .. ' has no TTL') end
+    end
+  end
 end
 local list = {}
 for _, bytes in pairs(out) do list[#list + 1] = bytes end
