@@ -24,7 +24,7 @@ def visitor(service):
 
 
 def reader_of(headers):
-    """The name of the visitor's reader in keys."""
+    """The id of the visitor's reader."""
     return "\x1dc" + headers["Cookie"].split("=")[1].split(".")[0]
 
 
@@ -61,9 +61,9 @@ def dismiss(service, headers, item):
 
 
 def keys_of(service, headers):
-    """{key: TTL} of the visitor's reader."""
+    """{key: TTL} of the visitor's reader; not hot:added, which counts the visitor."""
     service.wait_for_background_writes()
-    return {key: service.redis("TTL", key) for key in service.redis("KEYS", "*" + reader_of(headers)[1:] + "*") if "\x1d" in key}
+    return {key: service.redis("TTL", key) for key in service.redis("KEYS", "*" + reader_of(headers)[1:] + "*") if not key.startswith("hot:")}
 
 
 def put_items(service):
@@ -271,7 +271,8 @@ def test_a_visitor_can_export_and_erase_what_is_stored(site):
     assert export["visitor"] == reader_of(ann)[1:] and "database" not in export
     exported = {key["key"]: key for key in export["redis"]}
     assert set(exported) == {*keys_of(site, ann), f"hot:added:{{{reader_of(ann)[1:]}}}"}
-    assert exported[f"user:views:topic:{{{reader_of(ann)}}}"]["value"] == ["item1"] and all(key["what"] for key in export["redis"])
+    assert next(key["value"] for name, key in exported.items() if name.startswith("user:views:topic:")) == ["item1"]
+    assert all(key["what"] for key in export["redis"])
     seen = ids(feed(site, ann, "load_more", limit=2))
     before, tombstones = keys_of(site, bob), set(site.redis("KEYS", "user:erased:*"))
 

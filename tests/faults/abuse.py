@@ -23,6 +23,10 @@ PAUSE_S = 0.3  # between two requests of an honest reader, so that it stays belo
 MAX_ID_LENGTH = 512
 
 
+def visitor_cookie(client):
+    return {"Cookie": client.post("/api/visitor", None).headers["Set-Cookie"].split(";")[0]}
+
+
 class HonestReader(threading.Thread):
     """Reports an article, reads the list and refreshes the feed in turn, until stopped.
 
@@ -34,6 +38,7 @@ class HonestReader(threading.Thread):
         super().__init__(daemon=True)
         self.results, self.lost, self.acknowledged = [], [], 0
         self._client, self._name, self._article, self._stop_now = service.public(source=f"127.1.{number}.1"), f"honest-{number}", article, threading.Event()
+        self._cookie = visitor_cookie(self._client)  # names the reader in the modes header and token
 
     def run(self):
         for turn in itertools.count():
@@ -42,7 +47,7 @@ class HonestReader(threading.Thread):
                                        ("POST", "/api/feed", {"action": "refresh", "agent_id": self._name, "limit": 5})):
                 began = time.monotonic()
                 try:
-                    status = self._client.request(method, path, body).status
+                    status = self._client.request(method, path, body, headers=self._cookie).status
                 except OSError as error:
                     self.lost.append(repr(error))
                     continue

@@ -1,4 +1,4 @@
-"""A11 to A14: what one network can do, whatever addresses, names and connections it uses, while honest readers of other
+"""A11 to A15: what one network can do, whatever addresses, names and connections it uses, while honest readers of other
 networks stay within their limits.
 """
 
@@ -15,7 +15,7 @@ import time
 from client import AGENT
 from service import wait_until
 
-from faults.abuse import Attackers, honest_readers, let_attack_run
+from faults.abuse import Attackers, honest_readers, let_attack_run, visitor_cookie
 from faults.scenario import fault, readable_folder
 from faults.wire import request
 
@@ -238,3 +238,56 @@ def replies_not_read(run):
             run.report(f"{sum(served.values())} served, {refused} × 429, {short} short lists")
             run.report(f"at most {max(served.values())} of an address", 0 < max(served.values()) <= ADDRESS_REPLIES, safety=True)
             run.report("at most 512 of the network", sum(served.values()) <= NETWORK_REPLIES, safety=True)
+
+
+# --- Anonymous readers
+
+ANONYMOUS_READERS = 50  # of a network; 500 as shipped
+MAX_READER_BYTES = 11 * 1024
+INTERESTS = 10
+READER_BYTES = r"""local out = {}
+for _, pattern in ipairs({'user:*', 'feed:*'}) do
+  for _, key in ipairs(redis.call('KEYS', pattern)) do
+    local reader = key:match('{[^c]+(c.*)}')  -- the byte that marks anonymous readers may be encoded
+    if reader and #reader == 23 then
+      out[reader] = (out[reader] or 0) + redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0)
+      if redis.call('TTL', key) < 0 then return redis.error_reply(key .. ' has no TTL') end
+    end
+  end
+end
+local list = {}
+for _, bytes in pairs(out) do list[#list + 1] = bytes end
+return list"""
+
+
+@fault("A15", "the anonymous readers of one network, with ten interests each, refresh feeds and recommendations as fast as they can",
+       "honest anonymous readers 0 refused; state of at most limits.anonymous_per_network readers, 11 KB each; 100 ms of searches a second")
+def anonymous_readers(run):
+    items = [f"item-{number}" for number in range(600)]
+    with run.instance(long_timeouts=True, limits=True, identity__mode='"header"', limits__anonymous_per_network=ANONYMOUS_READERS) as service:
+        now = int(time.time())
+        lines = [{"id": item, "title": f"About {number % 40} and {number % 7}", "tags": [f"t{number % 20}"], "published_at": now - 60 * number} for number, item in enumerate(items)]
+        assert service.internal().post("/api/items", "\n".join(map(json.dumps, lines))).json()["accepted"] == len(items)
+        wait_until(lambda: service.status()["recorder items"] >= len(items), "the items to be indexed", 60)
+        client = service.public(source="127.66.0.1")
+        cookies = [visitor_cookie(client) for _ in range(2 * ANONYMOUS_READERS)]
+        for number, cookie in enumerate(cookies):
+            reader = service.public(source=f"127.66.0.{1 + number}")
+            for interest in range(INTERESTS):
+                report = {"articleId": items[(37 * number + interest) % len(items)], "dwellMs": 30000, "sessionId": f"s{number}"}
+                reply = wait_until(lambda: (sent := reader.post("/api/track", report, headers=cookie)).status == 200 and sent, "a report", 60)  # noqa: B023
+                assert reply.status == 200, reply
+
+        def send(client, number):
+            cookie = cookies[number % len(cookies)]
+            if number % 3 == 0:
+                return client.request("GET", "/api/recommendations?limit=100", headers=cookie)
+            return client.request("POST", "/api/feed", {"action": "refresh", "limit": 100, "query": f"about {number}" if number % 3 == 1 else ""}, headers=cookie)
+
+        with honest_readers(run, service):
+            with Attackers(service, send, lambda number: f"127.66.0.{1 + number % 200}") as attackers:
+                wait_until(lambda: attackers.statuses.get(429, 0) > 20, "refusals", 120)
+                let_attack_run(run)
+            run.report(str(attackers))
+        sizes = service.redis("EVAL", READER_BYTES, 0)
+        run.report(f"{len(sizes)} readers stored, at most {max(sizes):,} bytes each", len(sizes) <= ANONYMOUS_READERS + 8 and max(sizes) <= MAX_READER_BYTES, safety=True)

@@ -2,7 +2,7 @@
 
 import unittest
 
-PUBLIC = ["/api/track", "/api/track.gif", "/api/views", "/api/visitor", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
+PUBLIC = ["/api/track", "/api/track.gif", "/api/views", "/api/visitor", "/api/visitor/export", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
           "/api/items/7/similar", "/api/waterfall/news", "/api/follows"]
 WRITES = ["/api/track", "/api/track.gif", "/api/views", "/api/visitor"]
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
