@@ -502,7 +502,8 @@ TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
   });
   SqliteShell shell(from.path("freshet.db"));
   if (version < 4) {
-    for (const std::string name : {"author_id", "section", "language", "story", "text_format", "expires_at", "weight"})
+    for (const std::string name :
+         {"author_id", "section", "language", "story", "text_format", "expires_at", "weight"})
       shell.run("ALTER TABLE items DROP COLUMN " + name);
   }
   if (version < 3) shell.run("DROP TABLE follows");

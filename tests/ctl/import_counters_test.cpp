@@ -19,14 +19,15 @@ struct ImportFixture : Fixture {
     INFO((rejected ? "" : rejected.error().detail));
     REQUIRE(rejected);
     std::vector<std::string> out;
-    for (const RejectedLine& each : *rejected) out.push_back(std::to_string(each.line) + " " + each.reason);
+    for (const RejectedCounterLine& each : *rejected)
+      out.push_back(std::to_string(each.line) + " " + each.reason);
     return out;
   }
 };
 
 std::vector<std::string> rejections(const std::string& ndjson) {
   std::vector<std::string> out;
-  for (const RejectedLine& each : parse_counters(ndjson).rejected)
+  for (const RejectedCounterLine& each : parse_counters(ndjson).rejected)
     out.push_back(std::to_string(each.line) + " " + each.reason);
   return out;
 }

@@ -84,7 +84,7 @@ class CounterImporter {
     imported_.clear();
     return {};
   }
-  std::vector<RejectedLine> rejected;
+  std::vector<RejectedCounterLine> rejected;
 
  private:
   struct StoredArticle {
@@ -234,9 +234,9 @@ CounterFile parse_counters(std::string_view ndjson) {
   return out;
 }
 
-Result<std::vector<RejectedLine>> import_counters(redis::BlockingRedis& redis, const Settings& settings,
-                                                  const redis::Keys& keys,
-                                                  const std::vector<CounterLine>& lines) {
+Result<std::vector<RejectedCounterLine>> import_counters(redis::BlockingRedis& redis,
+                                                         const Settings& settings, const redis::Keys& keys,
+                                                         const std::vector<CounterLine>& lines) {
   CounterImporter importer(redis, settings, keys);
   for (std::span<const CounterLine> rest = lines; !rest.empty();) {
     const auto batch = rest.first(std::min(rest.size(), kArticlesPerBatch));
@@ -255,10 +255,11 @@ Result<int> run_import_counters(const ImportCountersOptions& options, const Targ
   const auto refused = import_counters(redis, *settings, redis::Keys(settings->redis), file.lines);
   if (!refused) return tl::unexpected(with_redis_address(refused.error(), *endpoint));
   const std::size_t imported = file.lines.size() - refused->size();
-  std::vector<RejectedLine>& rejected = file.rejected;
+  std::vector<RejectedCounterLine>& rejected = file.rejected;
   rejected.insert(rejected.end(), refused->begin(), refused->end());
-  std::ranges::sort(rejected, {}, &RejectedLine::line);
-  for (const RejectedLine& each : std::span(rejected).first(std::min(rejected.size(), kMaxListedRejections)))
+  std::ranges::sort(rejected, {}, &RejectedCounterLine::line);
+  for (const RejectedCounterLine& each :
+       std::span(rejected).first(std::min(rejected.size(), kMaxListedRejections)))
     ctl::print(stderr, "line {}: {}\n", each.line, printable(each.reason));
   if (rejected.size() > kMaxListedRejections)
     ctl::print(stderr, "… and {} more rejected lines\n",

@@ -26,14 +26,14 @@ struct CounterLine {
   std::optional<UnixSeconds> first;
 };
 
-struct RejectedLine {
+struct RejectedCounterLine {
   std::size_t line = 0;
   std::string reason;
 };
 
 struct CounterFile {
   std::vector<CounterLine> lines;
-  std::vector<RejectedLine> rejected;
+  std::vector<RejectedCounterLine> rejected;
 };
 
 // Each line is {"id":…,"pv":1…10¹²,"uv"?:0…10⁸ (at most pv),"first"?: a date}. An id that occurs
@@ -47,9 +47,9 @@ CounterFile parse_counters(std::string_view ndjson);
 //
 // Visitors become artificial members of the article's HyperLogLog: exact within its error of 0.8 %,
 // and readers who come back count once more. An import with fewer visitors cannot remove any.
-Result<std::vector<RejectedLine>> import_counters(redis::BlockingRedis& redis, const Settings& settings,
-                                                  const redis::Keys& keys,
-                                                  const std::vector<CounterLine>& lines);
+Result<std::vector<RejectedCounterLine>> import_counters(redis::BlockingRedis& redis,
+                                                         const Settings& settings, const redis::Keys& keys,
+                                                         const std::vector<CounterLine>& lines);
 
 struct ImportCountersOptions {
   std::string file;
