@@ -141,7 +141,14 @@ TEST_CASE_METHOD(PublishTimeFixture,
     name_date(std::nullopt);
     check_date(begin - seconds{kHour});
   }
+  SECTION("a report that counts nothing names a date, too") {
+    if (!by_report) return;
+    track(of_client(report("v0", begin - seconds{600})));
+    check_date(begin - seconds{600});
+    CHECK_FALSE(field("a", "increments").empty());
+  }
   SECTION("a report without a date names the time of the first one") {
+    command("HINCRBY", keys().article("a"), "begin", -100);
     name_date(std::nullopt);
     check_date(UnixSeconds{seconds{redis::to_int(field("a", "begin"))}});
     name_date(std::nullopt);

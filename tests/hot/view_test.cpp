@@ -220,6 +220,23 @@ TEST_CASE_METHOD(Fixture, "a bucket's bound is its greatest total, not the last"
   CHECK(bounds->front().max_total == 6);
 }
 
+TEST_CASE_METHOD(Fixture, "the bound of articles that are ranked together is the greatest total", "[view]") {
+  const UnixSeconds published = now() - seconds{86400};
+  for (int i = 0; i < 8; ++i) {
+    const std::string id(1, static_cast<char>('a' + i));
+    put(item(id, published));
+    for (int v = 0; v <= i; ++v) REQUIRE(run_sync(hot->view(view_event(id, "f" + std::to_string(v)))));
+  }
+  flush_deferred();
+  const auto bounds = run_sync(hot->buckets());
+  REQUIRE(bounds);
+  REQUIRE(bounds->size() == 1);
+  CHECK(bounds->front().max_total == 24);
+  const std::int64_t hour = unix_s(published) / kHourSeconds;
+  CHECK(command("ZCARD", keys().partition(0).current_bucket(hour)).integer() == 8);
+  CHECK(has_new_ttl(keys().partition(0).current_bucket(hour), 30 * 86400));
+}
+
 TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is removed, not served", "[view]") {
   command("ZADD", keys().partition(0).current_bucket(1000), 7, "a", 5, "b");
   command("ZADD", keys().partition(0).published(), 1000 * 3600, "b", 2000 * 3600, "a");
