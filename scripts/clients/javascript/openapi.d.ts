@@ -72,7 +72,7 @@ export interface paths {
         put?: never;
         /**
          * Give an anonymous visitor a signed cookie, once, before the first report
-         * @description Sets the signed, HttpOnly cookie freshet_visitor (over TLS __Host-freshet_visitor), unless the client has it already or is an authenticated reader. Clients without it are counted by address, user agent and fingerprint, and count as a new visitor once they have it.
+         * @description Sets the signed, HttpOnly cookie freshet_visitor (over TLS __Host-freshet_visitor), unless the client has it already or is an authenticated reader. With readers.anonymous the cookie names a reader, whose state moves to the account at sign-in. Clients without it are counted by address, user agent and fingerprint, and count as a new visitor once they have it.
          */
         post: operations["visitor"];
         /**
