@@ -141,7 +141,7 @@ TEST_CASE("a language is a well-formed BCP 47 tag", "[items]") {
                                 "de-CH-x-phonebk", "en-a-bbb-x-a-ccc"})
     CHECK(parse_item(R"("language":")" + tag + "\"")->language == tag);
   for (const std::string text :
-       {"e", "en_US", "en-", "-en", "en--US", "12", "e1", "english (US)", "abcdefghi", "en-abcdefghi",
+       {"e", "e-US", "en_US", "en-", "-en", "en--US", "12", "e1", "english (US)", "abcdefghi", "en-abcdefghi",
         "en US", "日本", "en-aaaaaaaa-bbbbbbbb-cccccccc-dddddddd"})
     check_rejected(R"("language":")" + text + "\"", "bad_string", "language");
   check_rejected(R"("language":["en"])", "bad_string", "language");
