@@ -252,7 +252,9 @@ void WorkerServices::on_invalidation(std::string_view message) {
     return;
   }
   invalidation->item ? cards.invalidate(*invalidation->item) : cards.invalidate_all();
-  if (invalidation->lists) lists.invalidate(false);
+  if (!invalidation->lists) return;
+  lists.invalidate(false);
+  services.last_lists.clear();
 }
 
 }  // namespace freshet

@@ -7,7 +7,7 @@
 namespace freshet {
 namespace {
 
-// NFC at most triples the bytes of a text, and shrinks one to a third at least.
+// NFC at most triples the bytes of a text, and shrinks it to no less than a third.
 constexpr std::size_t kMaxInputBytes = 3 * kMaxIdBytes;
 constexpr char32_t kZeroWidthNonJoiner = 0x200C, kZeroWidthJoiner = 0x200D;
 

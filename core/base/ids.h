@@ -6,8 +6,8 @@
 // other than zero-width joiners. Ids are compared bytewise. Since ids contain no control
 // characters, these serve to tell ids apart from what is stored with them:
 //   U+001F  separates ids in lists (kIdSeparator)
-//   U+001E  begins or follows what is not an id but stands where one could: the marks of timelines
-//           and pages, the epoch of an erased reader (kIdMark)
+//   U+001E  marks values that are stored where ids are but are not ids: the marks of timelines and
+//           pages, the epoch of an erased reader (kIdMark)
 //   U+001D  begins the ids of anonymous readers, which no request can name
 #pragma once
 

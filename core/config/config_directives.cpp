@@ -235,10 +235,10 @@ constexpr std::array kDirectives{
     Directive{"identity.internal_keys", "key id -> file, keys with which callers of the internal server sign; empty: no signature required", member<&S::identity, &Identity::internal_key_files>},
 
     Directive{"identity.merge_on_login", "move what is stored about a visitor to the account that they sign in to", member<&S::identity, &Identity::merge_on_login>},
-    Directive{"identity.merge_window", "only if it changed within this time", member<&S::identity, &Identity::merge_window>, {60, 30 * kDay}},
+    Directive{"identity.merge_window", "how recently a visitor's state must have changed to be moved at sign-in", member<&S::identity, &Identity::merge_window>, {60, 30 * kDay}},
 
     Directive{"readers.anonymous", "the visitor cookie names a reader with a history, a feed and interests", member<&S::readers, &ReaderSettings::anonymous>},
-    Directive{"readers.anonymous_ttl", "limit of the TTL of every key about such a reader", member<&S::readers, &ReaderSettings::anonymous_ttl>, {kDay, 30 * kDay}},
+    Directive{"readers.anonymous_ttl", "longest TTL of any key about an anonymous reader", member<&S::readers, &ReaderSettings::anonymous_ttl>, {kDay, 30 * kDay}},
 
     Directive{"limits.table", "memory for a host's token buckets, 8 bytes each, and a quarter more for limits.pv_per_network and limits.anonymous_per_network; a change needs a restart", member<&S::limits, &Limits::table_bytes>, {65536, 1024 * kMebi}, Unit::kBytes},
     Directive{"limits.network_factor", "anonymous readers of a network (IPv4 /24, IPv6 /48) share this many times a visitor's rate and burst, and less when Redis' memory is scarce; their event ids take at most 1 % of it; 0: no limit", member<&S::limits, &Limits::network_factor>, {0, 10000}},

@@ -5,8 +5,8 @@
 //   first             unix s: publish time of an article that was never PUT, from its first event
 //                     or from the first of the site's own events that names one
 //   dated             1: `first` is from the site
-//   begin             unix s: the first event, with items.unknown = list and if it was a client's.
-//                     Within an hour, a client's later date replaces `first`
+//   begin             unix s: time of the first event; set only with items.unknown = list, and only
+//                     if a client sent that event (parts/add_view.lua)
 //   increments        what views added to `total`, and when, until the site sets the publish time
 //                     (parts/increments.lua)
 //   redated           'first clock': the client's date, and when another replaced it; 'several'

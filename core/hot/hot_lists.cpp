@@ -195,7 +195,7 @@ Task<Result<HotLists::BuiltList>> HotLists::build(const ListQuery& query, UnixSe
   if (scored->empty() && query.model->base != nullptr && query.window.count() == 0) {
     ListQuery newest = query;
     newest.model = &kNewestItems;
-    FRESHET_CO_TRY(items, co_await scan_rank(newest, static_cast<double>(unix_s(at))));
+    FRESHET_CO_TRY(items, co_await scan_rank(newest, static_cast<double>(unix_s(std::min(at, wall_now())))));
     scored = std::move(items);
     out.below_floor = !scored->empty();
   }

@@ -160,9 +160,9 @@ Pipeline RedisHotStore::unlisted_command(const TrackEvent& event, bool may_creat
                                       event.occurred_at, may_create);
   out.arg(ttl.count()).arg(dwell_ms);
   if (is_view)
-    append_unlisted_view(out, event.published_at, event.occurred_at);
+    append_unlisted_view(out);
   else
-    out.arg("").arg("").arg(settings_.items_unknown_networks);
+    out.arg("").arg(settings_.items_unknown_networks);
   return out;
 }
 
@@ -227,7 +227,7 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   }
   const std::string_view status = field(kStatus);
   const bool refused = status == "2";
-  if (status == kRedated) co_await rank_redated(event.item, *article.published);
+  if (status == kRedated && !is_alias) co_await rank_redated(event.item, *article.published);
   for (const Model& model : kModels) {
     if (!refused && !is_alias && is_rankable(article) && (model.base != nullptr || article.views_score))
       writers_.rank_updater.add(model, rank_write_for(model, event.item.str(), article, settings_), now);
@@ -260,14 +260,9 @@ Result<void> RedisHotStore::spool_track(const TrackEvent& event) {
 
 // --- views
 
-// Only the first view from each network counts. Its share of the score is computed from the
-// client's publish time.
-void RedisHotStore::append_unlisted_view(Pipeline& out, const std::optional<UnixSeconds>& published_at,
-                                         const std::optional<UnixSeconds>& at) const {
-  const UnixSeconds now = at.value_or(wall_now());
-  const double total = view_increment(true, settings_.views);
-  out.arg(total)
-      .arg(view_score(total, published_at.value_or(now), now, settings_.views))
+// Only the first view from each network counts.
+void RedisHotStore::append_unlisted_view(Pipeline& out) const {
+  out.arg(view_increment(true, settings_.views))
       .arg(settings_.items_unknown_networks)
       .arg(settings_.views.base_hours)
       .arg(settings_.views.gamma);
@@ -280,7 +275,7 @@ Pipeline RedisHotStore::unlisted_command(const ViewEvent& event, bool may_create
   Pipeline out = unlisted_script_call(keys_.article(id), key, event.admission, event.published_at,
                                       event.occurred_at, may_create);
   out.arg(settings_.views.counter_ttl.count()).arg("");
-  append_unlisted_view(out, event.published_at, event.occurred_at);
+  append_unlisted_view(out);
   return out;
 }
 
@@ -325,7 +320,8 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
   const std::string_view status = fields.size() > 9 ? fields[9] : "";
   const bool is_new = fields[7] == "1", created = status == "1";
   const double increment = number(1);
-  if (status == kRedated) co_await rank_redated(event.item, UnixSeconds{seconds{redis::to_int(fields[4])}});
+  if (status == kRedated && !is_alias)
+    co_await rank_redated(event.item, UnixSeconds{seconds{redis::to_int(fields[4])}});
   // A view that lists the article may not count itself.
   if (listed && !hidden && !is_alias && (is_new || number(3) > 0)) {
     writers_.rank_updater.add(kViewsModel,

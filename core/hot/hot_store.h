@@ -55,8 +55,7 @@ class RedisHotStore final : public HotStore {
   Task<Result<void>> add_partition_ranks(const std::vector<ItemId>& items, std::vector<ItemStats>& stats);
   void update_unverified_index(std::string_view id, std::string_view reply);
   // Appends what an event adds to the views model of an unlisted article (unlisted.lua).
-  void append_unlisted_view(redis::Pipeline& out, const std::optional<UnixSeconds>& published_at,
-                            const std::optional<UnixSeconds>& at) const;
+  void append_unlisted_view(redis::Pipeline& out) const;
   // Runs the event's count_command(), or its unlisted_command() if the article is unlisted. The
   // latter takes one more RTT, or three more when it creates the article.
   template <class Event>

@@ -8,14 +8,13 @@
 -- ARGV 1 hash of the network, 2 bytes  2 client's publish time or ''
 --      3 time of the event or '' (now)  4 1: may create the article  5 counter TTL s
 --      6 dwell ms of a report, '' for a view  7 what a view adds to the sum, '' for a report that is
---      not a view  8 to the score  9 networks that list the article  10 base hours and 11 gamma of
---      parts/add_view.lua
+--      not a view  8 networks that list the article  9 base hours and 10 gamma of parts/add_view.lua
 -- Returns 'LISTED' for a listed article, 'BEGINS' for one that does not exist and may not be
 -- created: nothing is written. Otherwise the reply of track.lua or view.lua, with 2 for `hidden`
 -- while the article is unlisted, and a final 1 if it was created.
 --@include version
 --@include increments
-local network, required_networks, required_s = ARGV[1], ARGV[9] + 0, 600
+local network, required_networks, required_s = ARGV[1], ARGV[8] + 0, 600
 local is_report, counts_view = ARGV[6] ~= '', ARGV[7] ~= ''
 local earlier_reply = KEYS[2] and call('GET', KEYS[2])
 if earlier_reply then return earlier_reply end
@@ -51,11 +50,11 @@ if increment == 1 then
     call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'ms', ms, 'renewed', clock)
   end
   if counts_view then
-    inc = ARGV[8] + 0
+    inc = ARGV[7] / (max(0, now - published) / 3600 + ARGV[9]) ^ (ARGV[10] + 0)
     total, score = total + ARGV[7], score + inc
     -- Three buckets, so that Redis stores the hash compactly (hash-max-listpack-value).
     local add_increment = increments_library()
-    local increments = add_increment(fields[13] or '', now, ARGV[7] + 0, 3, ARGV[10] * 3600, ARGV[11] + 0)
+    local increments = add_increment(fields[13] or '', now, ARGV[7] + 0, 3, ARGV[9] * 3600, ARGV[10] + 0)
     call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', (fields[9] or 0) + 1, 'viewed', clock,
       'increments', increments)
   end

@@ -186,8 +186,11 @@ void add_floor_header(Response& response, const hot::HotList& list) {
   if (list.below_floor()) response.headers += "Freshet-Below-Floor: true\r\n";
 }
 
-std::optional<Response> stale_response(const hot::HotLists& lists, const HotListRequest& query) {
-  const auto list = query.at ? nullptr : lists.stale_copy(query.query);
+// The last list of the host's workers, or else of this worker.
+std::optional<Response> stale_response(const Services& services, const HotListRequest& query) {
+  if (query.at) return std::nullopt;
+  auto list = services.last_lists.load(query.query);
+  if (!list) list = services.hot_lists.stale_copy(query.query);
   if (!list) return std::nullopt;
   Response response;
   response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
@@ -354,12 +357,15 @@ Task<Result<Response>> get_hot(Call& call) {
   Services& services = call.services;
   FRESHET_CO_TRY(query, parse_hot(call.target, wall_now()));
   hot::HotLists& lists = services.hot_lists;
-  call.request.on_deadline = [&lists, &list_query = *query] { return stale_response(lists, list_query); };
+  call.request.on_deadline = [&services, &list_query = *query] {
+    return stale_response(services, list_query);
+  };
   auto reading = query->at ? lists.build_at(query->query, *query->at)
                            : lists.get(query->query, std::chrono::steady_clock::now());
   FRESHET_CO_TRY(served, co_await reading);
   if (!query->at && !served->degraded) {
-    services.last_lists.store(query->query, *served->list);
+    // A Redis without its data must not replace the lists from before.
+    if (!services.has_lost_data()) services.last_lists.store(query->query, *served->list);
   } else if (!query->at) {
     if (auto last = services.last_lists.load(query->query)) served->list = std::move(last);
   }

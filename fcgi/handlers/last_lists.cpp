@@ -50,11 +50,12 @@ struct LastLists::Table {
   }
 };
 
-// Holds the table's lock unless another process does.
+// Holds the table's lock; without waiting, only if no other process does.
 class LastLists::Lock {
  public:
-  explicit Lock(Table& table) : table_(table) {
-    int result = pthread_mutex_trylock(&table.mutex);
+  enum class Wait : bool { kNo, kYes };
+  explicit Lock(Table& table, Wait wait = Wait::kNo) : table_(table) {
+    int result = wait == Wait::kYes ? pthread_mutex_lock(&table.mutex) : pthread_mutex_trylock(&table.mutex);
     if (result == EOWNERDEAD) {  // a worker was killed in store()
       for (Slot& slot : table.slots) slot.size = 0;
       result = pthread_mutex_consistent(&table.mutex);
@@ -109,6 +110,11 @@ void LastLists::store(const hot::ListQuery& query, const hot::HotList& list) {
   name.copy(slot->name.data(), name.size());
   list.json().copy(slot->json.data(), list.json().size());
   slot->size = list.json().size();
+}
+
+void LastLists::clear() {
+  const Lock lock(*table_, Lock::Wait::kYes);
+  for (Slot& each : table_->slots) each.size = 0;
 }
 
 std::shared_ptr<const hot::HotList> LastLists::load(const hot::ListQuery& query) const {

@@ -1,8 +1,9 @@
 // The last list of each query, in memory that a host's workers share: while Redis is unavailable,
-// all of them serve the same one, also those that have never read it.
+// all of them serve the same one, even those that have never read it.
 //
-// Every query without a tag has a slot. The lists of tags replace each other, the least recently
-// served first. Never blocks: while another process holds the lock, nothing is stored or found.
+// Each query without a tag has a slot of its own. Lists of tags share the other slots; the least
+// recently served one is evicted first. store() and load() never block: while another process holds
+// the lock, nothing is stored or found.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,9 @@ class LastLists {
   void store(const hot::ListQuery& query, const hot::HotList& list);
   // Null if there is none.
   std::shared_ptr<const hot::HotList> load(const hot::ListQuery& query) const;
+  // Drops all lists, because they may contain an item that was hidden or removed. Every worker calls
+  // this when it hears of the change, so a list that a slower worker stores again is dropped as well.
+  void clear();
 
  private:
   struct Slot;

@@ -34,7 +34,7 @@ constexpr std::array kWindowNames{
 
 Result<UnixSeconds> required_time(json::Value body, std::string_view member) {
   FRESHET_TRY(time, json::optional_time(body, member));
-  if (!*time) return fail(ErrorCode::kInvalid, "bad_time", std::string(member), "is missing");
+  if (!*time) return fail(ErrorCode::kInvalid, "bad_time", std::string(member), "is missing or a zero date");
   return **time;
 }
 
@@ -46,7 +46,7 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
   const bool integral = error == std::errc() && end == given->data() + given->size();
   FRESHET_TRY(at, integral ? from_unix(number, "at").map([](UnixSeconds time) { return std::optional(time); })
                            : parse_date(*given, "at"));
-  if (!*at) return std::optional<UnixSeconds>();
+  if (!*at) return fail(ErrorCode::kInvalid, "bad_time", "at", "is a zero date");
   if (**at < now - kClockSlack || **at > now + kMaxTimeAhead) {
     return fail(ErrorCode::kInvalid, "bad_time", "at", "must be between now and 365 days ahead");
   }

@@ -98,7 +98,7 @@ TEST_CASE("a file of another format is recognized by its beginning", "[ctl]") {
 TEST_CASE("a bulk reply lists the rejected lines", "[ctl]") {
   const auto reply = parse_bulk_reply(
       R"({"accepted":2,"rejected":[{"line":3,"code":"bad_json","detail":"invalid JSON at byte 1"},
-          {"line":5,"id":"a","code":"bad_time","member":"published_at","detail":"is missing"}]})");
+          {"line":5,"id":"a","code":"bad_time","member":"published_at","detail":"is missing or a zero date"}]})");
   REQUIRE(reply);
   CHECK(reply->accepted == 2);
   REQUIRE(reply->rejected.size() == 2);
@@ -107,7 +107,7 @@ TEST_CASE("a bulk reply lists the rejected lines", "[ctl]") {
            each.detail;
   };
   CHECK(text_of(reply->rejected[0]) == "3||bad_json||invalid JSON at byte 1");
-  CHECK(text_of(reply->rejected[1]) == "5|a|bad_time|published_at|is missing");
+  CHECK(text_of(reply->rejected[1]) == "5|a|bad_time|published_at|is missing or a zero date");
   CHECK(reply->ignored.empty());
   const auto lenient = parse_bulk_reply(R"({"accepted":2,"rejected":[],"ignored":{"tag":2}})");
   REQUIRE(lenient);

@@ -161,6 +161,9 @@ TEST_CASE("A list without a hot article has the newest items, and says so to all
   HotLists other_worker(f.hot, f.cards, f.settings);
   CHECK(get(other_worker).list->below_floor());
   CHECK(f.hot.stored == 1);
+  const auto later = run_ready(f.lists.build_at(query, wall_now() + seconds{7200}));
+  REQUIRE(later);
+  CHECK(later->list->size() == 2);  // the list of a later time publishes no embargoed item
 
   // Not if an article is hot, for a window, or for scores that do not fall below the minimum.
   f.hot.cached = {CachedList::Freshness::kMustBuild, "", true, 0, "1"};

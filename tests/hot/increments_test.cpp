@@ -174,6 +174,39 @@ TEST_CASE_METHOD(PublishTimeFixture,
   }
 }
 
+TEST_CASE_METHOD(
+    PublishTimeFixture,
+    "with items.unknown = list a client who reports an article first cannot make it old for good",
+    "[increments]") {
+  const bool by_report = GENERATE(true, false);
+  const auto name_date = [&](const char* who, std::optional<UnixSeconds> date) {
+    by_report ? static_cast<void>(track(of_client(report(who, date))))
+              : static_cast<void>(view(of_client(seen(who, date))));
+  };
+  name_date("attacker", UnixSeconds{seconds{1}});
+  const UnixSeconds begin = now() - seconds{3 * kHour};
+  command("HSET", keys().article("a"), "begin", unix_s(begin));
+  name_date("dateless", std::nullopt);
+  CHECK(stats("a").decay_start == UnixSeconds{seconds{1}});
+  name_date("reader", now());
+  CHECK(stats("a").decay_start == begin);
+  CHECK(published() == unix_s(begin));
+}
+
+TEST_CASE_METHOD(PublishTimeFixture,
+                 "with items.unknown = list a later date of a hidden item's alias puts it on no list",
+                 "[increments]") {
+  items::Item hidden = item("a", now() - seconds{kDay});
+  hidden.hidden = true;
+  put(hidden);
+  track(of_client(report("v1", now() - seconds{10 * kDay})));
+  track(of_client(report("v2", now())));
+  view(of_client(seen("v3", now() - seconds{10 * kDay})));
+  view(of_client(seen("v4", now())));
+  for (const hot::Model& model : hot::kModels)
+    CHECK(command("ZCARD", keys().partition(0).rank(model)).integer() == 0);
+}
+
 TEST_CASE_METHOD(PublishTimeFixture, "with items.unknown = count a client's later date does not count",
                  "[increments]") {
   settings.items_unknown = "count";

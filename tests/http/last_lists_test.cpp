@@ -94,3 +94,14 @@ TEST_CASE("a list that is too long is not stored", "[last_lists]") {
   lists.store(query_for("a"), hot::HotList("[" + std::string(LastLists::kMaxBytes - 1, '1') + "]"));
   CHECK(json_of(lists.load(query_for("a"))) == "none");
 }
+
+TEST_CASE("no list survives the news that an item was hidden or removed", "[last_lists]") {
+  LastLists lists;
+  lists.store({}, hot::HotList("[1]"));
+  lists.store(query_for("a"), hot::HotList("[2]"));
+  in_worker([&] { lists.clear(); });
+  CHECK(json_of(lists.load({})) == "none");
+  CHECK(json_of(lists.load(query_for("a"))) == "none");
+  lists.store(query_for("a"), hot::HotList("[2]"));
+  CHECK(json_of(lists.load(query_for("a"))) == "[2]");
+}

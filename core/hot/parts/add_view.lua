@@ -34,10 +34,13 @@ local function add_view(changes, uv_day, visitor, arg, fields, field, score, pub
   return first_today, inc, total, score, ttl
 end
 
--- With items.unknown = list: the date by which a client's report replaces the one so far, or nil. A
--- report that names none names `begin`, the time of the article's first event, if that was a client's.
+-- With items.unknown = list: the date by which a client's report replaces the one so far, or nil. In
+-- the first hour any later date does; a report that names none names `begin`, the time of the article's
+-- first event, if that was a client's. Afterwards a later date does up to `begin`, so that no one can
+-- make an article old by reporting it first.
 local function later_date(named, client_date, begin, now)
-  if not client_date or not begin or now - begin > 3600 then return nil end
-  local date = min(named or begin + 0, now)
-  return date > client_date and date or nil
+  if not client_date or not begin then return nil end
+  local is_first_hour = now - begin <= 3600
+  local date = is_first_hour and min(named or begin + 0, now) or named and min(named, begin + 0)
+  return date and date > client_date and date or nil
 end

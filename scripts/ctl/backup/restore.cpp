@@ -85,7 +85,7 @@ class Restorer {
     ctl::print("erasures repeated: {} readers{}\n", format_number(erased_),
                knows_erasures_ ? "" : "; others made after the backup are unknown here and must be repeated");
     if (!converter_) return;
-    ctl::print("converted from the previous schema; {} ids became one with another\n",
+    ctl::print("converted from the previous schema; {} ids were merged with another id\n",
                format_number(std::ssize(converter_->merged_ids())));
     for (const auto& [before, now] : converter_->merged_ids()) ctl::print("  {} is now {}\n", before, now);
   }

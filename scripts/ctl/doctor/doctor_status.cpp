@@ -34,7 +34,7 @@ void evaluate_double_views(std::string_view status, const Settings& settings, Di
   if (row == status.npos || !settings.views.from_track) return;
   const std::string_view digits = status.substr(row + kRow.size());
   const auto views = redis::parse_or_zero<std::int64_t>(digits.substr(0, digits.find_first_of(",}")));
-  if (views == 0) return out.ok(kCheck, "no article receives views by POST /api/views and by reports");
+  if (views == 0) return out.ok(kCheck, "no article receives views from both POST /api/views and reports");
   out.warn(
       kCheck,
       fmt::format("{} views by POST /api/views since the start were of articles whose page views count as "

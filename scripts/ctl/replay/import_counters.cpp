@@ -23,7 +23,8 @@ constexpr std::size_t kArticlesPerBatch = 100;
 constexpr std::int64_t kMembersPerCommand = 500, kCommandsPerPipeline = 200;
 constexpr int kMaxWriteAttempts = 5;
 constexpr std::size_t kMaxListedRejections = 20;
-constexpr std::int64_t kMinCounted = 100;  // as in track.lua
+constexpr std::int64_t kMinCounted = 100;   // as in track.lua
+constexpr seconds kTrackedSpan{2 * 86400};  // as in view.lua
 // No visitor has this prefix, since ids contain no control characters.
 constexpr std::string_view kArtificialVisitor = "\x1F";
 
@@ -194,7 +195,12 @@ class CounterImporter {
     for (const std::string_view each : deleted) out.arg(each);
     out.arg("pv").arg(std::max<std::int64_t>(1, counted_before - imported_before + line.pv));
     out.arg("uv").arg(visitors).arg("counted").arg(std::max(kMinCounted, visitors)).arg("ms").arg(ms);
-    out.arg("renewed").arg(article.now).arg("imported").arg(fmt::format("{} {}", line.pv, line.uv));
+    // Not as if pages had just reported the article: POST /api/views would seem to count twice.
+    const seconds back = std::min(kTrackedSpan, settings_.engagement.counter_ttl / 2);
+    out.arg("renewed")
+        .arg(std::max(article.live ? article.number(kRenewed) : 0, article.now - back.count()))
+        .arg("imported")
+        .arg(fmt::format("{} {}", line.pv, line.uv));
     if (needs_date) out.arg("first").arg(std::min(unix_s(*line.first), article.now)).arg("dated").arg(1);
   }
 
