@@ -12,7 +12,8 @@ namespace freshet::ctl {
 
 inline constexpr double kMaxSpeed = std::numeric_limits<double>::infinity();
 
-// Parses a time on the command line: a date (parse_date), Unix seconds or "now". Errors: kInvalid "bad_time".
+// Parses a time on the command line: a date (parse_date), Unix seconds or "now". Errors: kInvalid
+// "bad_time".
 Result<UnixSeconds> parse_time(std::string_view text, UnixSeconds now);
 
 // Parses a speed, seconds of the log per second: a number > 0 ("600" or "600x"), or "max" (as fast
