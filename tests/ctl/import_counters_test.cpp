@@ -57,7 +57,7 @@ TEST_CASE("lines of counts are parsed, and each bad one is rejected with its rea
                           "{",
                           R"({"pv":1})",
                           R"({"id":"","pv":1})",
-                          R"({"id":"a b","pv":1})",
+                          R"({"id":"a\u0001b","pv":1})",
                           R"({"id":null,"pv":1})",
                           R"({"id":"a"})",
                           R"({"id":"a","pv":0})",
