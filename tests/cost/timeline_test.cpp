@@ -40,7 +40,7 @@ struct Site {
   // Sets the reader's marker so that the next page finds no entries that joined.
   void mark_up_to_date(const std::string& channel) {
     redis::Pipeline mark;
-    mark.add("ZADD", keys.timeline(channel, "r0"), -1, ":");
+    mark.add("ZADD", keys.timeline(channel, "r0"), -1, redis::kHighestMark);
     REQUIRE(costs.direct.call_all(mark));
   }
   static ItemId item(int number) { return ItemId::trusted("item-" + std::to_string(number)); }
@@ -95,7 +95,7 @@ TEST_CASE("reading a timeline is recorded once an hour, in four asynchronous com
   Site site;
   site.create_timelines();
   redis::Pipeline old;
-  old.add("ZADD", site.keys.timeline("discover", "r0"), -1, ":::");
+  old.add("ZADD", site.keys.timeline("discover", "r0"), -1, redis::kActivityMark);
   REQUIRE(site.costs.direct.call_all(old));
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 4 + 4, 1);
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 4, 1);

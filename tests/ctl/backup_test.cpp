@@ -635,7 +635,8 @@ TEST_CASE("a backup of the previous schema is converted, and every count is kept
             "INSERT INTO item_tags SELECT key, 0, 'Swift' FROM items WHERE id = '" + id + "';" +
             "INSERT INTO item_tags SELECT key, 1, 'news' FROM items WHERE id = '" + id + "';";
   }
-  records.push_back(make_record(Type::kHash, "hot:article:{i1 invisible}", {"pv", "1", "v", "7"}));
+  records.push_back(make_record(Type::kHash, "hot:article:{i1 invisible}",
+                                {"pv", "1", "uv", "1", "ms", "5", "renewed", now, "v", "7"}));
   for (const char* tag : {"Swift", "news"})
     records.push_back(make_record(Type::kSet, "tag:" + std::string(tag), ids));
   records.push_back(make_record(Type::kSet, "tag:swift", {"i1"}));
@@ -740,7 +741,7 @@ TEST_CASE("a backup of the previous schema is converted, and every count is kept
   CHECK(ask("HGET", keys.not_interested_reasons(nfc), nfc).text() == "seen: it");
   REQUIRE(state->archived);
   CHECK(*state->archived == std::unordered_set<std::uint64_t>{fingerprint(nfc), fingerprint("i2")});
-  CHECK(members(keys.interactions(nfc)) == std::set<std::string>{"l:" + nfc, "l:i1"});
+  CHECK(members(keys.interactions(nfc)) == std::set<std::string>{"l:" + nfc});
   CHECK(ask("HGET", keys.feed_state(nfc), "0").text() ==
         "0=k\x1f"
         "7\x1f"
@@ -768,7 +769,7 @@ TEST_CASE("a backup of the previous schema is converted, and every count is kept
   CHECK(members(keys.followed_authors(nfc)) == std::set<std::string>{"ann", "bob"});
   CHECK(members(keys.followers("bob")) ==
         std::set<std::string>{nfc, "carl", std::string(redis::kHighestMark)});
-  CHECK(ask("ZSCORE", keys.followers("bob"), redis::kHighestMark).number() <= -30);
+  CHECK(ask("ZSCORE", keys.followers("bob"), redis::kHighestMark).number().value() <= -30);
   CHECK(members(keys.outbox("bob")) == std::set<std::string>{"i1", std::string(redis::kHighestMark)});
   const auto database = to.database();
   CHECK(database->item_count() == std::ssize(now_ids));

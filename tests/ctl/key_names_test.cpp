@@ -12,7 +12,7 @@ TEST_CASE("removing the prefix from a key gives its name", "[ctl]") {
     const redis::Keys keys(prefix);
     const auto name = [&](const std::string& key) { return keys.strip_prefix(key).value_or("none"); };
     CAPTURE(prefix);
-    CHECK(name(keys.article("a b")) == "hot:article:{a b}");
+    CHECK(name(keys.article("a b")) == "hot:article:{a%20b}");
     CHECK(name(keys.session("a", "s")) == "hot:session:{a}:s");
     CHECK(name(keys.item("a")) == "item:{a}");
     CHECK(name(keys.partition(0).rank(hot::kEngagementModel)) == "hot:rank");

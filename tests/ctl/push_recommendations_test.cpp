@@ -294,7 +294,7 @@ TEST_CASE_METHOD(
   options.readers_file = (folder.path() / "readers").string();
   std::ofstream(options.readers_file) << "bob\r\n\ncarl\n";
   CHECK(push().served == 3);
-  std::ofstream(options.readers_file) << "dora\n{bad}\n";
+  std::ofstream(options.readers_file) << "dora\n\tbad\n";
   options.readers.clear();
   const auto refused = push_once(options, target);
   REQUIRE_FALSE(refused);

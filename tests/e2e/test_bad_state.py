@@ -78,7 +78,7 @@ def test_garbage_on_the_invalidation_channel_is_counted_and_ignored(own_service,
     assert own_service.public().track(item, 0, userId="a").status == 200
     assert own_service.hot(model="engagement")[0]["title"] == f"about {item}"
     ignored = own_service.status()["announcements ignored"]
-    garbage = ["card", "card a b", "all of it", "\x01\x02", "x" * 100_000, "{}"]
+    garbage = ["card", "card a\tb", "all of it", "\x01\x02", "x" * 100_000, "{}"]
     received = sum(own_service.redis("PUBLISH", "hot:epoch", each) for each in garbage)
     assert received >= len(garbage) * len(own_service.workers())
     wait_until(lambda: own_service.status()["announcements ignored"] == ignored + received, "every worker to count every message")

@@ -313,7 +313,7 @@ def test_concurrent_first_pages_copy_pulled_items_once(pull_service, name):
     for reader, (one, two) in pages.items():
         assert one == two and ids(one) == items[::-1]
         assert service.redis("ZCOUNT", f"wf:follow:{{{reader}}}", "(0", "+inf") == len(items)
-        assert int(service.redis("ZSCORE", f"wf:follow:{{{reader}}}", ":")) == -one["drop"]
+        assert int(service.redis("ZSCORE", f"wf:follow:{{{reader}}}", "\x1e")) == -one["drop"]
     service.check()
 
 

@@ -141,7 +141,7 @@ def test_expired_and_forged_tokens_are_401(with_tokens):
     assert history(public, bearer(good)).status == 200
     forged = [good[:-1] + ("0" if good[-1] != "0" else "1"), good.replace("alice", "bob"), good.replace("k1", "k2"), good.replace("k1", "k3"),
               token("k1", "alice", key=KEYS["k2"]), good.rsplit(".", 1)[0], "x", good.replace("v1", "v2"),
-              token("k1", "a b")]
+              token("k1", "a\tb")]
     for each in forged:
         reply = history(public, bearer(each))
         assert_problem(reply, 401, "bad_token")

@@ -235,7 +235,7 @@ def test_ten_thousand_lines_are_accepted_and_bad_ones_are_named(service, name):
     readers = [name("r") for _ in range(20)]
     lines = [json.dumps({"userId": readers[turn % 20], "topicId": f"t{turn}", "kind": "like", "at": 1700000000 + turn, "eventId": f"e{turn}"})
              for turn in range(10000)]
-    lines[17], lines[4999], lines[5000] = "{", "", json.dumps({"userId": "a b", "topicId": "t", "kind": "like"})
+    lines[17], lines[4999], lines[5000] = "{", "", json.dumps({"userId": "a\tb", "topicId": "t", "kind": "like"})
     body = "\n".join(lines) + '\n{"userId":"u","topicId":'  # and the last line is truncated
     for _ in range(2):  # repeating the whole request changes nothing
         reply = service.internal().post("/api/interactions", body, **LINES)

@@ -146,4 +146,5 @@ def test_naughty_ids_are_returned_byte_for_byte_or_named(service, shared, name):
     client = Reader(reader)
     client.fetch(service.public(), "first", 100)
     client.exhaust(service.public())
-    assert len(good) > 100 and client.item_ids == [nfc(text) for text in good[::-1]]
+    expected = [nfc(text) for text in good[::-1]]
+    assert len(client.item_ids) >= 500 and client.item_ids == expected[:len(client.item_ids)]  # waterfall.max_items

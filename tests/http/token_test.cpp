@@ -132,7 +132,7 @@ TEST_CASE("a genuine signature does not make a bad id or time valid", "[token]")
   auto key = Hmac::create("a new secret of 24 bytes!");
   auto keys = two_keys();
   for (const std::string message :
-       {"v1.new.a%3Ab.9999999999", "v1.new..9999999999", "v1.new.a%7Bb.9999999999", "v1.new.a%.9999999999",
+       {"v1.new.a%09b.9999999999", "v1.new..9999999999", "v1.new.%20a.9999999999", "v1.new.a%.9999999999",
         "v1.new.a.", "v1.new.a.-1", "v1.new.a.1e9", "v1.new.a.999999999999999"})
     refused(keys, message + "." + hex(key->compute(message)));
 }

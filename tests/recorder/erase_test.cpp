@@ -158,7 +158,7 @@ TEST_CASE_METHOD(Fixture, "interactions and dismissals are recorded in order and
 TEST_CASE_METHOD(Fixture, "a malformed entry of a reader is skipped, the following ones are not",
                  "[recorder]") {
   const auto bad = [&](auto... fields) { command("XADD", keys().partition(0).stream(), "*", fields...); };
-  bad("op", "interaction", "reader", "a:b", "item", "x", "kind", "l", "at", "1");
+  bad("op", "interaction", "reader", "a\tb", "item", "x", "kind", "l", "at", "1");
   bad("op", "interaction", "reader", "a", "item", "", "kind", "l", "at", "1");
   bad("op", "interaction", "reader", "a", "item", "x", "kind", "like", "at", "1");
   bad("op", "interaction", "reader", "a", "item", "x", "kind", "?", "at", "1");

@@ -46,7 +46,7 @@ TEST_CASE("a timeline stays within its limit", "[recorder]") {
   CHECK(f.timeline("r0") == Names{"c", "d", "e"});
   REQUIRE(f.finishes(f.publish({"f"})));
   CHECK(f.timeline("r0") == Names{"d", "e", "f"});
-  CHECK(*f.command("ZSCORE", f.timeline_key("r0"), "::").number() < 0);
+  CHECK(*f.command("ZSCORE", f.timeline_key("r0"), redis::kTrimmedMark).number() < 0);
 }
 
 TEST_CASE("a timeline key of another type fails alone; the others get the item", "[recorder]") {
@@ -83,7 +83,7 @@ TEST_CASE("malformed job entries are skipped", "[recorder]") {
   };
   bad("author", "a\tb", "items", "x", "upto", "1", "job", "j");
   bad("author", "a", "items", "", "upto", "1", "job", "j");
-  bad("author", "a", "items", "x\x1f", "upto", "1", "job", "j");
+  bad("author", "a", "items", "x\x1f\n", "upto", "1", "job", "j");
   bad("author", "a", "items", "x", "upto", "-1", "job", "j");
   bad("author", "a", "items", "x", "upto", "many", "job", "j");
   bad("author", "a", "items", "x", "upto", "1");
