@@ -61,9 +61,9 @@ def dismiss(service, headers, item):
 
 
 def keys_of(service, headers):
-    """{key: TTL} of the visitor's reader; not hot:added, which counts the visitor."""
+    """{key: TTL} of the visitor's reader; not hot:added, which counts the visitor, nor tombstones."""
     service.wait_for_background_writes()
-    return {key: service.redis("TTL", key) for key in service.redis("KEYS", "*" + reader_of(headers)[1:] + "*") if not key.startswith("hot:")}
+    return {key: service.redis("TTL", key) for key in service.redis("KEYS", "*" + reader_of(headers)[1:] + "*") if not key.startswith(("hot:", "user:erased:"))}
 
 
 def put_items(service):
