@@ -185,6 +185,7 @@ TEST_CASE_METHOD(ImportFixture, "an import verifies an article that only network
 TEST_CASE_METHOD(ImportFixture, "counts that have expired are imported again", "[import_counters]") {
   put(item("a", now()));
   import(R"({"id":"a","pv":100,"uv":50})");
+  for (int i = 0; i < 20; ++i) track(track_event("a", "earlier" + std::to_string(i), 0));
   const auto expire = [&] {
     command("HSET", keys().article("a"), "renewed", unix_s(now()) - 31 * 86400, "uv_correction", 7);
   };
