@@ -49,7 +49,7 @@ def history(client, headers=None, **query):
 @pytest.fixture(scope="module")
 def with_sessions():
     """Mode "header" with the shipped auth_request, and the site's sessions behind it."""
-    backend = Sessions({"sid=alice": "alice", "sid=bob": "bob", "sid=broken": "no:id"})
+    backend = Sessions({"sid=alice": "alice", "sid=bob": "bob", "sid=broken": "x" * 513})
     service = Instance("--no-limits", identity__mode='"header"', **LONG_TIMEOUTS)
     try:
         service.start()
