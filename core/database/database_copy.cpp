@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/base/hex.h"
+#include "core/base/utf8.h"
 #include "core/database/database_schema.h"
 #include "core/database/sqlite.h"
 
@@ -70,6 +71,20 @@ Result<DatabaseSummary> verify_database(const std::string& path) {
   if (!items) return corrupt(items.error().detail);
   summary.items = *items;
   return summary;
+}
+
+Result<std::vector<std::string>> unnormalized_readers(const std::string& path) {
+  std::vector<std::string> out;
+  FRESHET_TRY(db, SqliteConnection::open(path, SQLITE_OPEN_READONLY));
+  FRESHET_TRY(has_readers, db->integer("SELECT count(*) FROM sqlite_master WHERE name = 'readers'"));
+  if (*has_readers == 0) return out;
+  FRESHET_TRY(row, db->prepare("SELECT id FROM readers"));
+  for (;;) {
+    FRESHET_TRY(more, row->step());
+    if (!*more) return out;
+    std::string id(row->text(0));
+    if (utf8::to_nfc(id) != id) out.push_back(std::move(id));
+  }
 }
 
 // A connection to a WAL database holds a shared lock for as long as it lives, so an exclusive lock

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 
@@ -20,6 +21,10 @@ struct DatabaseSummary {
 // Checks all of a database that no process is writing. Creates no file next to it. Errors:
 // kUnavailable "database_corrupt", "database_newer", "database_absent".
 Result<DatabaseSummary> verify_database(const std::string& path);
+
+// The ids of readers that are not in Normalization Form C, which versions of the schema before 4 had.
+// O(readers). Errors: those of Database.
+Result<std::vector<std::string>> unnormalized_readers(const std::string& path);
 
 // Returns whether another connection, such as the recorder's, has the file open. False if there is
 // no such file.

@@ -20,6 +20,11 @@ constexpr std::array kViewKinds{ViewKind::kTopic, ViewKind::kReply};
 
 std::string_view letter_of(ViewKind kind) { return kind == ViewKind::kTopic ? "t" : "r"; }
 
+// The name of a view's event id in user:events. No event id has it.
+std::string view_event_of(std::string_view event) {
+  return std::string(1, kIdMark).append("view:").append(event);
+}
+
 // Parses pairs of item and time.
 std::vector<ViewedItem> parse_views(const redis::Reply& pairs) {
   std::vector<ViewedItem> out;
@@ -131,7 +136,7 @@ void RedisReaderStore::append_view(Pipeline& out, const View& view, std::optiona
   out.arg(merged_ttl.value_or(history_ttl(view.reader)).count());
   redis::append_optional_time(out, view.at);
   // A page may send the same event id with a view and with an interaction.
-  out.arg(view.event.empty() ? std::string() : "view:" + view.event.str()).arg(merged_ttl ? 1 : 0);
+  out.arg(view.event.empty() ? std::string() : view_event_of(view.event.view())).arg(merged_ttl ? 1 : 0);
 }
 
 Task<Result<void>> RedisReaderStore::record_view(const View& view) {

@@ -165,8 +165,10 @@ Result<void> RedisReaderStore::spool_interaction(const ReaderEvent& event) {
 // --- dismissals
 
 namespace {
-// Event id under which the time of the latest undo is stored.
-std::string undo_event_of(std::string_view item) { return std::string("undo:").append(item); }
+// The name in user:events under which the time of the latest undo is stored. No event id has it.
+std::string undo_event_of(std::string_view item) {
+  return std::string(1, kIdMark).append("undo:").append(item);
+}
 }  // namespace
 
 Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {

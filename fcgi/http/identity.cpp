@@ -115,6 +115,10 @@ std::optional<VisitorId> Identity::visitor_from_cookie(const Request& request) {
   return make_visitor_id('c', random);
 }
 
+bool Identity::is_cookie_visitor(std::string_view visitor) {
+  return visitor.size() == 1 + kRandomTextBytes && visitor.starts_with('c');
+}
+
 VisitorId Identity::visitor_for_reader(const ReaderId& reader) {
   if (is_anonymous_reader(reader)) return VisitorId::trusted(reader.str().substr(1));
   return make_visitor_id('u', truncated_base64url(salt_.compute_fields({"reader", reader.view()})));

@@ -100,6 +100,8 @@ class Identity {
   // same site do. The visitor's id changes from "a…" to "c…" with the next request, so POST
   // /api/visitor sets the cookie at the start of a visit, before anything is counted.
   VisitorCookie issue_visitor_cookie(std::span<const unsigned char, 16> random, bool secure);
+  // True if the visitor's id is that of a visitor cookie.
+  static bool is_cookie_visitor(std::string_view visitor);
   // The value of a Set-Cookie that removes the visitor cookie.
   static std::string expired_visitor_cookie(bool secure);
 

@@ -590,6 +590,15 @@ void write_old_backup(const BackupSite& site, const std::string& name,
   REQUIRE(backup->finish(manifest));
 }
 
+// Makes the database one of schema 3, then runs `statements`.
+void downgrade(const BackupSite& site, const std::string& statements = {}) {
+  std::string drop;
+  for (const std::string name :
+       {"author_id", "section", "language", "story", "text_format", "expires_at", "weight"})
+    drop += "ALTER TABLE items DROP COLUMN " + name + ";";
+  SqliteShell(site.path("freshet.db")).run(drop + "PRAGMA user_version = 3;" + statements);
+}
+
 using Members = std::vector<std::string>;
 DumpRecord make_record(DumpRecord::Type type, const std::string& key, Members members,
                        const std::string& value = {}) {
@@ -659,6 +668,8 @@ TEST_CASE("a backup of the previous schema is converted, and every count is kept
   records.push_back(make_record(Type::kSortedSet, "wf:follow:{" + nfd + "}",
                                 {nfd, us, ":", "-" + us, "::", "-5", ":::", "-" + now}));
   records.push_back(make_record(Type::kSortedSet, "active:follow", {nfd, now}));
+  records.push_back(make_record(Type::kSortedSet, "user:events:{" + nfd + "}",
+                                {"view:e", now, "undo:" + nfd, now, "e", now}));
   // Follows of an author who was written in two ways.
   records.push_back(make_record(Type::kSortedSet, "follow:authors:{" + nfd + "}", {"Bob", "0", "Ann", "0"}));
   records.push_back(make_record(Type::kSortedSet, "follow:readers:{Bob}", {nfd, "20", ":", "-20"}));
@@ -666,6 +677,7 @@ TEST_CASE("a backup of the previous schema is converted, and every count is kept
   records.push_back(make_record(Type::kSortedSet, "follow:authors:{carl}", {"bob", "0"}));
   records.push_back(make_record(Type::kSortedSet, "follow:readers:{Ann}", {nfd, "40", ":", "-40"}));
   records.push_back(make_record(Type::kSortedSet, "follow:outbox:{Bob}", {"i1", "9", ":", "-9"}));
+  records.push_back(make_record(Type::kSortedSet, "follow:pulled", {"Bob", "9", "bob", "5"}));
   for (DumpRecord& each : records) {
     if (each.key.starts_with("user:") || each.key.starts_with("wf:") || each.key.starts_with("feed:") ||
         each.key.starts_with("hot:added") || each.key.starts_with("hot:uv:") ||
@@ -681,12 +693,11 @@ TEST_CASE("a backup of the previous schema is converted, and every count is kept
                 "Swift news", "hidden", "0", "author", "Bob Lee"});
   entry("2-2", {"op", "interaction", "reader", nfd, "item", nfd, "kind", "l", "at", now});
   entry("2-3", {"op", "follow", "reader", "carl", "author", "bob", "at", now});
-  SqliteShell(from.path("freshet.db"))
-      .run("ALTER TABLE items DROP COLUMN author_id; PRAGMA user_version = 3;" + rows +
-           "INSERT INTO readers VALUES (1, '" + nfd + "'), (2, '" + nfc + "'), (3, 'carl');" +
-           "INSERT INTO interactions VALUES (1, 5, '" + nfd + "', 'l'), (2, 5, '" + nfc +
-           "', 'l'), (2, 6, 'i1', 'l');" +
-           "INSERT INTO follows VALUES (1, 'Bob', 5), (1, 'Ann', 5), (2, 'bob', 6), (3, 'bob', 7);");
+  downgrade(from,
+            rows + "INSERT INTO readers VALUES (1, '" + nfd + "'), (2, '" + nfc + "'), (3, 'carl');" +
+                "INSERT INTO interactions VALUES (1, 5, '" + nfd + "', 'l'), (2, 5, '" + nfc +
+                "', 'l'), (2, 6, 'i1', 'l');" +
+                "INSERT INTO follows VALUES (1, 'Bob', 5), (1, 'Ann', 5), (2, 'bob', 6), (3, 'bob', 7);");
   write_old_backup(from, "old", records);
   REQUIRE(to.restore(from.path("old")));
 
@@ -765,11 +776,13 @@ TEST_CASE("a backup of the previous schema is converted, and every count is kept
   CHECK(ask("ZSCORE", timeline, redis::kHighestMark).text() == "-" + us);
   CHECK(ask("ZSCORE", timeline, redis::kTrimmedMark).text() == "-5");
   CHECK(members(keys.active_readers("follow")) == std::set<std::string>{nfc});
+  CHECK(members(keys.reader_event_ids(nfc)) == std::set<std::string>{"\x1eview:e", "\x1eundo:" + nfc, "e"});
   // Follows: two authors became one, with the followers of both and the higher mark.
   CHECK(members(keys.followed_authors(nfc)) == std::set<std::string>{"ann", "bob"});
   CHECK(members(keys.followers("bob")) ==
         std::set<std::string>{nfc, "carl", std::string(redis::kHighestMark)});
   CHECK(ask("ZSCORE", keys.followers("bob"), redis::kHighestMark).number().value() <= -30);
+  CHECK(ask("ZSCORE", keys.pull_authors(), "bob").number() == 9);
   CHECK(members(keys.outbox("bob")) == std::set<std::string>{"i1", std::string(redis::kHighestMark)});
   const auto database = to.database();
   CHECK(database->item_count() == std::ssize(now_ids));
@@ -778,12 +791,162 @@ TEST_CASE("a backup of the previous schema is converted, and every count is kept
   CHECK(count_violations(to) == 0);
 }
 
+TEST_CASE("an item that was put and an article that was only viewed become one item", "[backup]") {
+  using Type = DumpRecord::Type;
+  const std::string nfd = "e\xCC\x81", nfc = "\xC3\xA9";
+  const bool put_first = GENERATE(true, false);
+  BackupSite from, to;
+  const std::int64_t now = unix_s(wall_now()), published = now - 5000, first = published - 7200;
+  const auto text = [](std::int64_t number) { return std::to_string(number); };
+  const std::string hour = text(published / 3600), earlier_hour = text(first / 3600);
+  from.record([](database::Database& database) { REQUIRE(database.put_last_entry("", "1-1")); });
+  downgrade(from, "INSERT INTO items (id, published_at, hidden, title, author, url, text) VALUES ('" + nfd +
+                      "', " + text(published) + ", 0, 'Title', '', '', '');");
+  DumpRecord put = make_record(Type::kHash, "hot:article:{" + nfd + "}",
+                               {"pv",
+                                "3",
+                                "uv",
+                                "2",
+                                "ms",
+                                "1000",
+                                "renewed",
+                                text(now - 90),
+                                "v",
+                                "7",
+                                "total",
+                                "3.5",
+                                "score",
+                                "0.5",
+                                "views",
+                                "3",
+                                "viewed",
+                                text(now - 50),
+                                "date",
+                                text(published),
+                                "hidden",
+                                "0",
+                                "uv_correction",
+                                "1"});
+  DumpRecord viewed = make_record(Type::kHash, "hot:article:{" + nfc + "}",
+                                  {"pv",
+                                   "4",
+                                   "uv",
+                                   "3",
+                                   "ms",
+                                   "500",
+                                   "renewed",
+                                   text(now - 50),
+                                   "v",
+                                   "9",
+                                   "total",
+                                   "4.5",
+                                   "score",
+                                   "0.25",
+                                   "views",
+                                   "4",
+                                   "viewed",
+                                   text(now - 90),
+                                   "first",
+                                   text(first),
+                                   "uv_correction",
+                                   "1"});
+  viewed.expires_ms = 1000 * (now + 5000);
+  std::vector<DumpRecord> records{put_first ? put : viewed, put_first ? viewed : put};
+  records.push_back(
+      make_record(Type::kHash, "item:{" + nfd + "}",
+                  {"rev", "1", "title", "Title", "published_at", text(published), "hidden", "0"}));
+  records.push_back(make_record(Type::kSortedSet, "hot:score", {nfd, "0.5", nfc, "0.25"}));
+  records.push_back(make_record(Type::kSortedSet, "hot:published", {nfd, text(published), nfc, text(first)}));
+  for (const auto& [bucket, id, total] :
+       {std::tuple{hour, nfd, "3.5"}, std::tuple{earlier_hour, nfc, "4.5"}}) {
+    records.push_back(make_record(Type::kSortedSet, "hot:current:" + bucket, {id, total}));
+    records.back().expires_ms = 1000 * (now + 5000);
+  }
+  records.push_back(make_record(Type::kSortedSet, "hot:current:index", {hour, "3.5", earlier_hour, "4.5"}));
+  write_old_backup(from, "old", records);
+  REQUIRE(to.restore(from.path("old")));
+  const auto ask = [&](auto... words) {
+    redis::Pipeline one;
+    one.add(words...);
+    return std::move(to.redis_there.call(one)->front());
+  };
+  const std::string article = to.keys().article(nfc);
+  const auto field = [&](const char* name) { return std::string(ask("HGET", article, name).text()); };
+  CHECK(ask("TTL", article).integer() == -1);
+  CHECK(ask("TTL", to.keys().item(nfc)).integer() == -1);
+  CHECK(field("pv") == "7");
+  CHECK(field("renewed") == text(now - 50));
+  CHECK(field("viewed") == text(now - 50));
+  CHECK(field("uv_correction") == "2");
+  CHECK(field("date") == text(published));
+  CHECK(field("first").empty());
+  const redis::PartitionKeys partition = to.keys().partition(0);
+  CHECK(ask("ZSCORE", partition.rank(hot::kViewsModel), nfc).number() == 0.75);
+  CHECK(ask("ZSCORE", partition.published(), nfc).number() == published);
+  CHECK(ask("ZSCORE", partition.current_bucket(published / 3600), nfc).number() == 8);
+  CHECK(ask("EXISTS", partition.current_bucket(first / 3600)).integer() == 0);
+  CHECK(ask("ZSCORE", partition.current_bucket_index(), hour).number() == 8);
+  CHECK(ask("ZCARD", partition.current_bucket_index()).integer() == 1);
+  CHECK(count_violations(to) == 0);
+}
+
+TEST_CASE("a backup of the previous schema replaces the data of that schema, without readers erased since",
+          "[backup]") {
+  using Type = DumpRecord::Type;
+  const std::string accent = "e\xCC\x81";  // not in Normalization Form C, as schema 2 allowed
+  const std::vector<std::string> erased{"gone", "row" + accent, "key" + accent, "member" + accent};
+  BackupSite site, other;
+  const std::string now = std::to_string(unix_s(wall_now()));
+  for (BackupSite* each : {&site, &other}) {
+    each->record([](database::Database& database) { REQUIRE(database.put_last_entry("", "1-1")); });
+    downgrade(*each, "INSERT INTO readers VALUES (1, 'row" + accent + "'), (2, 'stays');" +
+                         "INSERT INTO interactions VALUES (1, " + now + ", 'i1', 'l'), (2, " + now +
+                         ", 'i1', 'l');");
+    std::vector<DumpRecord> records{make_record(Type::kSortedSet, "active:follow", {"stays", now})};
+    records.front().members.insert(records.front().members.end(), {"member" + accent, now});
+    for (const std::string& reader : {erased[0], erased[2]}) {
+      records.push_back(make_record(Type::kSortedSet, "user:interactions:{" + reader + "}", {"l:i1", now}));
+      records.back().expires_ms = 1000 * (unix_s(wall_now()) + 5000);
+    }
+    write_old_backup(*each, "old", records);
+  }
+  // The previous version erases them after the backup.
+  auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
+  REQUIRE(identity);
+  for (const std::string& each : erased)
+    SqliteShell(site.path("freshet.db"))
+        .run("INSERT INTO meta VALUES ('erased:" + identity->erasure_pseudonym(ReaderId::trusted(each)) +
+             "', '" + now + "')");
+  redis::Pipeline old_data;
+  old_data.add("HSET", site.keys().rank_meta(), "schema", 2);
+  REQUIRE(site.redis_there.call(old_data));
+  const auto refused = site.restore(site.path("old"));
+  REQUIRE_FALSE(refused);
+  CHECK(error_of(refused).reason == "schema_mismatch");
+  // Refusing the backup of another database changes nothing, so the previous version can still run.
+  CHECK(site.restore(other.path("old"), true, {}, false) == kExitUnknownErasures);
+  const auto current = database::verify_database(site.path("freshet.db"));
+  REQUIRE(current);
+  CHECK(current->schema_version == 3);
+  CHECK_FALSE(fs::exists(site.path("freshet.db.restoring")));
+
+  REQUIRE(site.restore(site.path("old"), true, {}, false) == 0);
+  std::string all;
+  for (const auto& [key, value] : site.key_contents()) all += key + " " + value + "\n";
+  for (const char* const each : {"gone", "row", "key\xC3\xA9", "key%", "member"}) {
+    INFO(each);
+    CHECK(all.find(each) == std::string::npos);
+  }
+  CHECK(all.find("stays|") != std::string::npos);
+  CHECK(site.database()->readers().count_interactions() == 1);
+  CHECK(count_violations(site) == 0);
+}
+
 TEST_CASE("ids that became one are reported by the restore", "[backup]") {
   using Type = DumpRecord::Type;
   BackupSite from, to;
   from.record([](database::Database& database) { REQUIRE(database.put_last_entry("", "1-1")); });
-  SqliteShell(from.path("freshet.db"))
-      .run("ALTER TABLE items DROP COLUMN author_id; PRAGMA user_version = 3");
+  downgrade(from);
   const std::string nfd = "e\xCC\x81", nfc = "\xC3\xA9";
   std::vector<DumpRecord> records;
   for (const std::string& id : {nfd, nfc, "o\xCC\x88" + std::string()})
@@ -825,6 +988,45 @@ TEST_CASE("in a cluster a converted backup has each article's members in the art
                                                 {keys.article(same), {"pv", "1"}}});
 }
 
+TEST_CASE("the index of a converted backup's buckets is rebuilt, since articles may change partitions",
+          "[backup]") {
+  const DumpConverter converter{RedisSettings()};
+  for (const char* const key : {"hot:current:index", "hot:current:489000", "hot:score"})
+    CHECK(converter.convert(make_record(DumpRecord::Type::kSortedSet, key, {"1", "2"})).empty());
+}
+
+TEST_CASE("a backup leaves out anonymous readers, and their erasures outlive a restore", "[backup]") {
+  BackupSite site;
+  populate(site);
+  const std::string cookie = "c0123456789abcdefghijAB", account = "u0123456789abcdefghijAB";
+  const std::string reader = anonymous_reader(VisitorId::trusted(cookie)).str();
+  const redis::Keys& keys = site.keys();
+  const std::vector<std::string> anonymous{keys.view_history(readers::ViewKind::kTopic, reader),
+                                           keys.timeline("discover", reader), keys.contributions(cookie)};
+  const std::string epoch = keys.seen_epoch("hash"), tombstone = keys.tombstone("hash");
+  redis::Pipeline write;
+  write.add("RPUSH", anonymous[0], "i1").add("ZADD", anonymous[1], 5, "i1");
+  write.add("HSET", anonymous[2], "a:i1", "1 1 5 0 0 0");
+  write.add("HSET", keys.contributions(account), "a:i1", "1 1 5 0 0 0").add("SET", epoch, 1);
+  for (const std::string& each : anonymous) write.add("EXPIRE", each, 5000);
+  write.add("EXPIRE", keys.contributions(account), 5000).add("EXPIRE", epoch, 5000);
+  REQUIRE(site.redis_there.call(write));
+  REQUIRE(site.back_up());
+  redis::Pipeline erase;
+  for (const std::string& each : anonymous) erase.add("DEL", each);
+  erase.add("INCR", epoch).add("SET", tombstone, 7, "EX", 5000);
+  REQUIRE(site.redis_there.call(erase));
+  REQUIRE(site.restore(site.path("backup"), true));
+  const auto restored = site.key_contents();
+  for (const std::string& each : anonymous) {
+    INFO(each);
+    CHECK_FALSE(restored.contains(each));
+  }
+  CHECK(restored.contains(keys.contributions(account)));
+  CHECK(restored.at(epoch) == "2 for a time");
+  CHECK(restored.at(tombstone) == "7 for a time");
+}
+
 TEST_CASE("a backup made of DUMP's payloads is refused, with what to do", "[backup]") {
   BackupSite from, to;
   populate(from);
@@ -848,8 +1050,7 @@ TEST_CASE("a backup that the server cannot load is refused before anything is de
   // A value that no server takes.
   const std::vector<DumpRecord> records{
       make_record(DumpRecord::Type::kSortedSet, "user:not_interested:{r}", {"i1", "no number"})};
-  SqliteShell(from.path("freshet.db"))
-      .run("ALTER TABLE items DROP COLUMN author_id; PRAGMA user_version = 3");
+  downgrade(from);
   write_old_backup(from, "bad", records);
   redis::Pipeline mark;
   mark.add("SET", to.keys().job("mark"), "kept").add("EXPIRE", to.keys().job("mark"), 5000);

@@ -1,11 +1,15 @@
 """Backups of a running service and services restored from backups: everything is restored, and nothing else appears."""
 
 import contextlib
+import hashlib
+import json
 import os
 import random
 import re
 import shutil
 import signal
+import sqlite3
+import struct
 import subprocess
 import threading
 import time
@@ -173,6 +177,96 @@ def test_a_service_restored_from_a_backup_has_all_data(instance, folder, name):
     other.put("late")
     wait_until(lambda: "late" in RecorderData(other).titles(), "the new item to be recorded", 60)
     assert other.public().track(items[0], 1000, userId="new", sessionId="new").json()["pv"] == expected[items[0]]["pv"] + 1
+
+
+def read_records(dump):
+    """Records of a dump (scripts/ctl/backup/redis_dump.h): (type, key, expiry in ms, members or the value)."""
+    at = dump.index(b"\n") + 1
+    while at < len(dump):
+        kind, key_length, expires_ms, length = struct.unpack_from("<cIqI", dump, at)
+        at += struct.calcsize("<cIqI")
+        key, body = dump[at : at + key_length], dump[at + key_length : at + key_length + length]
+        at += key_length + length
+        if kind in b"TE":
+            yield kind, key, expires_ms, body
+            continue
+        members, begin = [], 0
+        while begin < length:
+            (size,) = struct.unpack_from("<I", body, begin)
+            members.append(body[begin + 4 : begin + 4 + size])
+            begin += 4 + size
+        yield kind, key, expires_ms, members
+
+
+def to_schema_2(dump):
+    """The dump as the version with schema 2 wrote it: other separators and marks, and ids in key names as they are."""
+    out = [b"FRESHET REDIS 2\n"]
+    for kind, key, expires_ms, content_of_key in read_records(dump):
+        assert b"%" not in key.replace(b"%1Einvisible", b""), key
+        if kind not in b"TE":
+            members = content_of_key
+            if not key.startswith(b"hot:article:"):  # has binary fields
+                members = [re.sub(b"^\x1e(view:|undo:)", b"\\1", each).replace(b"\x1f", b" ").replace(b"\x1e", b":") for each in members]
+            content_of_key = b"".join(struct.pack("<I", len(each)) + each for each in members)
+        key = key.replace(b"%1Einvisible", b" invisible")
+        out.append(struct.pack("<cIqI", kind, len(key), expires_ms, len(content_of_key)) + key + content_of_key)
+    return b"".join(out)
+
+
+def downgrade_database(path):
+    connection = sqlite3.connect(path)
+    for column in ("author_id", "section", "language", "story", "text_format", "expires_at", "weight"):
+        connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
+    connection.execute("PRAGMA user_version = 3")
+    connection.commit()
+    connection.close()
+
+
+def make_previous(service, backup):
+    """Makes the backup, the database and Redis of a stopped service those of the version with schema 2."""
+    downgrade_database(RecorderData(service).database)
+    service.redis("HSET", "hot:rank:meta", "schema", 2)
+    downgrade_database(os.path.join(backup, "freshet.db"))
+    with open(os.path.join(backup, "redis.dump"), "rb") as file:
+        dump = to_schema_2(file.read())
+    with open(os.path.join(backup, "redis.dump"), "wb") as file:
+        file.write(dump)
+    with open(os.path.join(backup, "manifest.json"), encoding="utf-8") as file:
+        manifest = json.load(file)
+    manifest.update(format=2, schema=3)
+    for each in manifest["files"]:
+        with open(os.path.join(backup, each["name"]), "rb") as file:
+            data = file.read()
+        each.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    text = json.dumps(manifest, separators=(",", ":")).encode()
+    with open(os.path.join(backup, "manifest.json"), "wb") as file:
+        file.write(text)
+    with open(os.path.join(backup, "manifest.sha256"), "w", encoding="ascii") as file:
+        file.write(f"{hashlib.sha256(text).hexdigest()}  manifest.json\n")
+
+
+def test_an_upgrade_from_the_previous_schema_keeps_every_count(instance, folder, name):
+    service = instance("--no-limits", **LONG_TIMEOUTS)
+    readers, items = [name("reader") for _ in range(2)], put_items(service, name)
+    for reader in readers:
+        use_everything(service, reader, items)
+        wait_until_recorded(service, reader, len(items))
+    wait_until_idle(service)
+    backup = os.path.join(folder, "backup")
+    invocation = invocation_of(service)
+    before, expected = content(service), responses(service, readers, items)
+    # As OPERATIONS.md says; the previous version is this one, with its data made that version's.
+    stop_freshetd(service)
+    ctl(service, "backup", backup, "-q")
+    make_previous(service, backup)
+    ctl(service, "restore", backup, fails="the data in Redis has schema 2")
+    ctl(service, "restore", backup, "--replace", "-q")
+    start_freshetd(service, invocation)
+    after = content(service)
+    assert {key: (before.get(key), after.get(key)) for key in before.keys() | after.keys() if before.get(key) != after.get(key)} == {}
+    assert responses(service, readers, items) == expected
+    assert RecorderData(service).titles().keys() == set(items)
+    service.check()
 
 
 def test_a_backup_made_under_load_is_consistent(instance, folder, name):

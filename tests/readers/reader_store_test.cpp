@@ -165,9 +165,21 @@ TEST_CASE("repeating a view with the same event id changes nothing for a day", "
   REQUIRE(run_sync(site.store().record_view(others)));
   CHECK(site.history("other") == Names{"a"});
   site.command("ZADD", site.keys().reader_event_ids("reader"),
-               (site.now() - seconds{86401}).time_since_epoch().count(), "view:e");
+               (site.now() - seconds{86401}).time_since_epoch().count(), "\x1eview:e");
   REQUIRE(run_sync(site.store().record_view(first)));
   CHECK(site.history() == Names{"a", "b"});
+}
+
+TEST_CASE("an event id that looks like an internal name is an event id", "[readers]") {
+  ReaderFixture site;
+  auto view = ReaderFixture::make_view("a");
+  view.event = EventId::trusted("e");
+  REQUIRE(run_sync(site.store().record_view(view)));
+  REQUIRE(
+      run_sync(site.store().undo_dismissal(ReaderId::trusted("reader"), ItemId::trusted("a"), site.now())));
+  for (const char* const event : {"view:e", "undo:a"})
+    CHECK(site.interact(ReaderFixture::make_event(event, Interaction::kLike, UnixSeconds::max(), event)));
+  CHECK(site.read().interactions.size() == 2);
 }
 
 TEST_CASE("the observer is told which items a reader views, uses and dismisses", "[readers]") {

@@ -23,9 +23,11 @@ enum class Names : std::uint8_t { kIds, kFolded, kOther };
 // The kind of a key's content.
 enum class Content : std::uint8_t {
   kOther,
+  kRebuilt,        // hot::rebuild_ranks() writes it from the articles' counters
   kIds,            // ids, and the marks of timelines
   kAuthors,        // keys of authors
   kPrefixedIds,    // "x:{id}"
+  kEvents,         // event ids, and internal names of "view:" or "undo:" and an id
   kItem,           // the fields of an item
   kPages,          // core/feed/parts/feed_state.lua
   kStreamEntries,  // core/items/item_fields.h, core/readers/reader_entries.h
@@ -40,12 +42,13 @@ struct Rule {
 constexpr std::array kRules{
     Rule{"hot:added:{*}", Content::kPrefixedIds},
     Rule{"item:{*}", Content::kItem},
-    Rule{"hot:score", Content::kIds},
+    Rule{"hot:score", Content::kRebuilt},
     Rule{"hot:published", Content::kIds},
     Rule{"hot:hidden", Content::kIds},
     Rule{"hot:newest", Content::kIds},
     Rule{"hot:unlisted", Content::kIds},
-    Rule{"hot:current:*", Content::kIds},
+    Rule{"hot:current:index", Content::kRebuilt},
+    Rule{"hot:current:*", Content::kRebuilt},
     Rule{"tag:*", Content::kIds, Names::kFolded},
     Rule{"feed:state:{*}", Content::kPages},
     Rule{"user:interactions:{*}", Content::kPrefixedIds},
@@ -55,7 +58,7 @@ constexpr std::array kRules{
     Rule{"user:views:at:{*}", Content::kPrefixedIds},
     Rule{"user:not_interested:{*}", Content::kIds},
     Rule{"user:not_interested:why:{*}", Content::kIds},
-    Rule{"user:events:{*}", Content::kIds},
+    Rule{"user:events:{*}", Content::kEvents},
     Rule{"wf:*:{*}", Content::kIds},
     Rule{"active:*", Content::kIds},
     Rule{"follow:authors:{*}", Content::kAuthors},
@@ -87,6 +90,13 @@ std::string convert_id(std::string_view id) {
 std::string convert_prefixed(std::string_view text) {
   return text.size() < 3 || text[1] != ':' ? std::string(text)
                                            : std::string(text.substr(0, 2)) + convert_id(text.substr(2));
+}
+
+// Ids of schema 2 had no colons, so these are internal names.
+std::string convert_event(std::string_view event) {
+  constexpr std::size_t kPrefixBytes = 5;
+  if (!event.starts_with("view:") && !event.starts_with("undo:")) return convert_id(event);
+  return kIdMark + std::string(event.substr(0, kPrefixBytes)) + convert_id(event.substr(kPrefixBytes));
 }
 
 // Lists that were separated by spaces.
@@ -188,29 +198,33 @@ DumpConverter::ConvertedKey DumpConverter::convert_key(const std::string& key) c
   return out;
 }
 
-Result<void> DumpConverter::for_each_key(const std::string& path,
-                                         const std::function<void(const std::string&)>& each) {
+Result<void> DumpConverter::for_each_record(const std::string& path,
+                                            const std::function<void(const DumpRecord&)>& each) {
   FRESHET_TRY(dump, DumpReader::open(path));
   for (DumpRecord record;;) {
     FRESHET_TRY(more, dump->next(record));
     if (!*more) return {};
-    each(record.key);
+    each(record);
   }
 }
 
 Result<void> DumpConverter::prepare(const std::string& path) {
   std::map<std::string, std::set<std::string>> old_keys;  // by what they become
-  auto read = for_each_key(path, [&](const std::string& key) {
+  auto read = for_each_record(path, [&](const DumpRecord& record) {
+    const std::string& key = record.key;
     ConvertedKey converted = convert_key(key);
-    for (const auto& [before, now] : converted.changed_ids)
+    for (const auto& [before, now] : converted.changed_ids) {
       changed_fingerprints_[fmt::format("{:010x}", fingerprint(before))] =
           fmt::format("{:010x}", fingerprint(now));
+      former_ids_[now].insert(before);
+    }
+    add_former_readers(record);
     if (!converted.changed_ids.empty()) old_keys[converted.key].insert(key);
   });
   if (!read || old_keys.empty()) return read;
-  read = for_each_key(path, [&](const std::string& key) {
-    if (const auto same = old_keys.find(convert_key(key).key); same != old_keys.end())
-      same->second.insert(key);
+  read = for_each_record(path, [&](const DumpRecord& record) {
+    if (const auto same = old_keys.find(convert_key(record.key).key); same != old_keys.end())
+      same->second.insert(record.key);
   });
   for (const auto& [key, from] : old_keys) {
     if (from.size() < 2) continue;
@@ -221,6 +235,17 @@ Result<void> DumpConverter::prepare(const std::string& path) {
     }
   }
   return read;
+}
+
+// Readers that only sets and values name.
+void DumpConverter::add_former_readers(const DumpRecord& record) {
+  const redis::KeyPattern* const row = keys_.pattern_of(record.key);
+  if (row == nullptr) return;
+  const auto add = [&](const std::string& id) {
+    if (std::string now = convert_id(id); now != id) former_ids_[std::move(now)].insert(id);
+  };
+  if (row->subject == redis::Subject::kValue) add(record.value);
+  if (row->subject == redis::Subject::kMembers) std::ranges::for_each(record.members, add);
 }
 
 std::string DumpConverter::convert_fingerprints(std::string_view fingerprints) const {
@@ -242,6 +267,7 @@ void DumpConverter::convert_members(std::string_view pattern, DumpRecord& record
   };
   switch (rule_of(pattern).content) {
     case Content::kOther:
+    case Content::kRebuilt:
       return;
     case Content::kIds:
       return each(convert_id);
@@ -249,6 +275,8 @@ void DumpConverter::convert_members(std::string_view pattern, DumpRecord& record
       return each(utf8::fold);
     case Content::kPrefixedIds:
       return each(convert_prefixed);
+    case Content::kEvents:
+      return each(convert_event);
     case Content::kItem:
       for (std::size_t i = 0; i + 1 < record.members.size(); i += 2) {
         if (record.members[i] == "tags") record.members[i + 1] = convert_list(record.members[i + 1], keep);
@@ -290,6 +318,7 @@ std::vector<DumpRecord> DumpConverter::split_by_partition(DumpRecord record) con
 std::vector<DumpRecord> DumpConverter::convert(DumpRecord record) const {
   const redis::KeyPattern* const row = keys_.pattern_of(record.key);
   if (row == nullptr) return {std::move(record)};
+  if (rule_of(row->pattern).content == Content::kRebuilt) return {};
   convert_members(row->pattern, record);
   record.key = convert_key(record.key).key;
   if (rule_of(row->pattern).content != Content::kIds) return {std::move(record)};

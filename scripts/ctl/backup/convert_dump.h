@@ -15,6 +15,7 @@
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
 #include "scripts/ctl/backup/redis_dump.h"
+#include "scripts/ctl/backup/repeat_erasures.h"
 
 namespace freshet::ctl {
 
@@ -28,6 +29,8 @@ class DumpConverter {
   std::vector<DumpRecord> convert(DumpRecord record) const;
   // True if several old keys become this one: their counters must be added.
   bool is_merged(const std::string& key) const { return merged_keys_.contains(key); }
+  // Ids that change. Includes those of items.
+  const FormerIds& former_ids() const { return former_ids_; }
   // Ids of items and readers that become one with another: as they were, and as they are.
   const std::set<std::pair<std::string, std::string>>& merged_ids() const { return merged_ids_; }
 
@@ -41,12 +44,14 @@ class DumpConverter {
   void convert_members(std::string_view pattern, DumpRecord& record) const;
   std::string convert_fingerprints(std::string_view fingerprints) const;
   std::vector<DumpRecord> split_by_partition(DumpRecord record) const;
-  Result<void> for_each_key(const std::string& path, const std::function<void(const std::string&)>& each);
+  void add_former_readers(const DumpRecord& record);
+  Result<void> for_each_record(const std::string& path, const std::function<void(const DumpRecord&)>& each);
 
   const std::string prefix_;
   const redis::Keys keys_;
   // Fingerprints of ids that change (core/base/fingerprint.h), and those of what they become.
   std::unordered_map<std::string, std::string> changed_fingerprints_;
+  FormerIds former_ids_;
   std::set<std::string> merged_keys_;
   std::set<std::pair<std::string, std::string>> merged_ids_;
 };

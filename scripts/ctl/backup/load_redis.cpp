@@ -1,7 +1,10 @@
 #include "scripts/ctl/backup/load_redis.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -22,15 +25,20 @@ constexpr std::size_t kPipelineBytes = 1 << 18;   // bytes sent at once
 constexpr std::size_t kMembersPerCommand = 1000;  // per command
 constexpr seconds kScratchTtl{60};                // of a key that is deleted at once
 
+bool is_erasure(const redis::KeyPattern& row) {
+  return row.pattern == "user:erased:{*}" || row.pattern == "user:epoch:{*}";
+}
+
 // Freshet's keys without the recorder's lease and fence, which belong to the restoring process, not
-// to the backup.
+// to the backup, and without the traces of erasures, which hold for any data.
 std::vector<std::string> restorable_keys(const std::vector<std::string>& page,
                                          const RedisSettings& settings) {
   const redis::Keys keys(settings);
   std::vector<std::string> out;
   for (const std::string& key : page) {
     const redis::KeyPattern* const row = keys.pattern_of(key);
-    if (row != nullptr && row->pattern != "recorder:lease" && row->pattern != "recorder:fence")
+    if (row != nullptr && row->pattern != "recorder:lease" && row->pattern != "recorder:fence" &&
+        !is_erasure(*row))
       out.push_back(key);
   }
   return out;
@@ -38,12 +46,15 @@ std::vector<std::string> restorable_keys(const std::vector<std::string>& page,
 
 using RecordType = DumpRecord::Type;
 
-// Appends one command per kMembersPerCommand members. `step`: 2 for pairs.
-void append_members(Pipeline& out, const char* command, const DumpRecord& record, std::size_t step) {
+// Appends one command per kMembersPerCommand members. `step`: 2 for pairs. `option`: an argument
+// before them; empty: none.
+void append_members(Pipeline& out, const char* command, const DumpRecord& record, std::size_t step,
+                    std::string_view option = {}) {
   const std::size_t all = record.members.size() / step * step;
   for (std::size_t from = 0; from < all; from += kMembersPerCommand) {
     const std::size_t count = std::min(kMembersPerCommand, all - from);
-    out.command(2 + count).arg(command).arg(record.key);
+    out.command((option.empty() ? 2 : 3) + count).arg(command).arg(record.key);
+    if (!option.empty()) out.arg(option);
     for (std::size_t i = from; i < from + count; i += step) {
       if (record.type == RecordType::kSortedSet) out.arg(record.members[i + 1]);  // before the member
       out.arg(record.members[i]);
@@ -63,23 +74,42 @@ void append_marks(Pipeline& out, DumpRecord& record) {
   }
 }
 
-// Adds an article's counters to those of the same article under another id.
-void append_merge(Pipeline& out, const DumpRecord& record) {
-  constexpr std::array<std::string_view, 5> kIntegers{"pv", "uv", "ms", "views", "shown"};
+using Fields = std::map<std::string, std::string>;
+
+// Adds the fields of an article's hash (core/hot/article.h) to those of the same article under
+// another id. Of what is not a counter, the item that was put has precedence.
+void merge_article(Fields& into, const std::vector<std::string>& fields) {
+  constexpr std::array<std::string_view, 6> kIntegers{"pv", "uv", "ms", "views", "shown", "uv_correction"};
   constexpr std::array<std::string_view, 2> kFractions{"total", "score"};
-  for (std::size_t i = 0; i + 1 < record.members.size(); i += 2) {
-    const std::string& name = record.members[i];
-    const std::string& value = record.members[i + 1];
-    if (std::ranges::find(kIntegers, name) != kIntegers.end())
-      out.add("HINCRBY", record.key, name, value);
-    else if (std::ranges::find(kFractions, name) != kFractions.end())
-      out.add("HINCRBYFLOAT", record.key, name, value);
-    else
-      out.add("HSETNX", record.key, name, value);
+  constexpr std::array<std::string_view, 3> kLatest{"renewed", "viewed", "v"};
+  constexpr auto integer = redis::parse_or_zero<std::int64_t>;
+  constexpr auto number = redis::parse_or_zero<double>;
+  const auto is_one_of = [](const auto& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  const bool was_put = into.contains("date");
+  for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
+    const std::string& name = fields[i];
+    const std::string& added = fields[i + 1];
+    const auto [at, is_new] = into.try_emplace(name, added);
+    if (is_new) continue;
+    std::string& value = at->second;
+    if (is_one_of(kIntegers, name))
+      value = std::to_string(integer(value) + integer(added));
+    else if (is_one_of(kFractions, name))
+      value = fmt::format("{}", number(value) + number(added));
+    else if (is_one_of(kLatest, name))
+      value = std::to_string(std::max(integer(value), integer(added)));
+    else if (!was_put)
+      value = added;
   }
+  into.erase("counted");  // the next visitor is counted by PFCOUNT
+  if (!into.contains("date")) return;
+  for (const char* const name : {"first", "dated", "begin", "increments"}) into.erase(name);
 }
 
-void append_write(Pipeline& out, DumpRecord record) {
+// `score_option`: of ZADD, which decides between members that become one.
+void append_write(Pipeline& out, DumpRecord record, std::string_view score_option = {}) {
   if (record.type == RecordType::kSortedSet) append_marks(out, record);
   switch (record.type) {
     case RecordType::kString:
@@ -95,7 +125,7 @@ void append_write(Pipeline& out, DumpRecord record) {
       append_members(out, "SADD", record, 1);
       break;
     case RecordType::kSortedSet:
-      append_members(out, "ZADD", record, 2);
+      append_members(out, "ZADD", record, 2, score_option);
       break;
     case RecordType::kEntry:
     case RecordType::kBloom:
@@ -125,6 +155,7 @@ class Loader {
       if (!*more) break;
       if (auto ok = add(record); !ok) return tl::unexpected(ok.error());
     }
+    for (auto& [key, fields] : merged_articles_) write_merged_article(key, fields);
     if (auto ok = send(); !ok) return tl::unexpected(ok.error());
     line_.clear();
     return result_;
@@ -148,7 +179,10 @@ class Loader {
     last_key_ = record.key;
     const redis::KeyPattern* const row = keys_.pattern_of(record.key);
     if (row != nullptr && row->pattern == "hot:rank:meta") return {};  // the mark stays
-    if (converter_ == nullptr) {
+    if (row != nullptr && is_erasure(*row)) {
+      out_.command(record.expires_ms != 0 ? 6 : 4).arg("SET").arg(record.key).arg(record.value).arg("NX");
+      if (record.expires_ms != 0) out_.arg("PXAT").arg(record.expires_ms);
+    } else if (converter_ == nullptr) {
       append_write(out_, record);
     } else {
       for (DumpRecord& each : converter_->convert(record)) write_converted(std::move(each), row);
@@ -157,18 +191,41 @@ class Loader {
   }
 
   void write_converted(DumpRecord record, const redis::KeyPattern* row) {
-    if (!converter_->is_merged(record.key) || row == nullptr) return append_write(out_, std::move(record));
-    if (record.type == RecordType::kHash && row->pattern == "hot:article:{*}") {
-      append_merge(out_, record);
-      if (record.expires_ms != 0) out_.add("PEXPIREAT", record.key, record.expires_ms);
+    if (row == nullptr) return append_write(out_, std::move(record));
+    // A reader's timeline is complete only up to the lower of the scores of follow:authors.
+    const char* const score_option = row->pattern == "follow:authors:{*}" ? "LT" : "GT";
+    if (!converter_->is_merged(record.key)) return append_write(out_, std::move(record), score_option);
+    if (row->pattern == "item:{*}") return;  // reconcile() puts the database's
+    record.expires_ms = latest_expiry(record);
+    if (row->pattern == "hot:article:{*}") {
+      merge_article(merged_articles_[record.key], record.members);
     } else if (row->pattern == "hot:uv:hll:{*}") {
       const std::string visitors = record.key + ":merge";
       out_.add("SET", visitors, record.value, "EX", kScratchTtl.count());
       out_.add("PFMERGE", record.key, visitors).add("UNLINK", visitors);
       if (record.expires_ms != 0) out_.add("PEXPIREAT", record.key, record.expires_ms);
     } else {
-      append_write(out_, std::move(record));
+      append_write(out_, std::move(record), score_option);
     }
+  }
+
+  // Returns the latest expiry so far of the old keys that become this one; 0: never.
+  std::int64_t latest_expiry(const DumpRecord& record) {
+    const auto [latest, is_new] = expiries_.try_emplace(record.key, record.expires_ms);
+    if (record.expires_ms == 0 || latest->second == 0)
+      latest->second = 0;
+    else
+      latest->second = std::max(latest->second, record.expires_ms);
+    return latest->second;
+  }
+
+  void write_merged_article(const std::string& key, const Fields& fields) {
+    DumpRecord record;
+    record.type = RecordType::kHash;
+    record.key = key;
+    record.expires_ms = expiries_[key];
+    for (const auto& [name, value] : fields) record.members.insert(record.members.end(), {name, value});
+    append_write(out_, std::move(record));
   }
 
   Result<void> send() {
@@ -191,6 +248,8 @@ class Loader {
   ProgressLine& line_;
   const ProgressLine::Clock::time_point began_ = ProgressLine::Clock::now();
   Pipeline out_;
+  std::map<std::string, Fields> merged_articles_;  // by key
+  std::map<std::string, std::int64_t> expiries_;   // of keys that several old ones become
   std::int64_t now_ms_ = 0;
   std::string last_key_;
   RedisLoadResult result_;

@@ -15,7 +15,8 @@ namespace freshet::ctl {
 
 // Returns whether Redis holds any of Freshet's keys. O(keys) if it holds none.
 Result<bool> has_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
-// Deletes all of Freshet's keys; returns their number. O(keys).
+// Deletes all of Freshet's keys but the recorder's lease and the traces of erasures (user:erased,
+// user:epoch), which has_keys() ignores too; returns their number. O(keys).
 Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
 
 // Learns whether the server can load the dump: writes the first value of each type to a key of its

@@ -192,7 +192,7 @@ Result<int> run_repartition(const RepartitionOptions& options, const Target& tar
   if (!settings->redis.is_cluster())
     return fail(ErrorCode::kInvalid, "no_cluster", {},
                 "redis.url is not a Redis Cluster; a standalone Redis has one partition");
-  FRESHET_TRY(endpoint, redis_endpoint(target, *settings, "partitions_mismatch"));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings, {"partitions_mismatch"}));
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
   if (auto ok = require_no_service(redis, keys); !ok)

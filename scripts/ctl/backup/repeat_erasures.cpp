@@ -1,5 +1,7 @@
 #include "scripts/ctl/backup/repeat_erasures.h"
 
+#include <algorithm>
+
 #include "core/redis/keys.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
@@ -30,8 +32,16 @@ class ErasureRepeater {
  private:
   void check_reader(std::string_view id) {
     if (id.empty() || !checked_.insert(std::string(id)).second) return;
-    if (erasures_.pseudonyms.contains(hashes_.erasure(ReaderId::trusted(std::string(id)))))
+    const auto is_erased = [&](const std::string& name) {
+      return erasures_.pseudonyms.contains(hashes_.erasure(ReaderId::trusted(name)));
+    };
+    if (is_erased(std::string(id)) || std::ranges::any_of(former_ids(std::string(id)), is_erased))
       found_.emplace(id);
+  }
+
+  std::set<std::string> former_ids(const std::string& id) const {
+    const auto found = erasures_.former_ids.find(id);
+    return found == erasures_.former_ids.end() ? std::set<std::string>() : found->second;
   }
 
   Result<void> find_in_database() {
@@ -82,7 +92,11 @@ class ErasureRepeater {
 
   Result<void> erase_keys() {
     readers::ReaderNames names;
-    for (const std::string& each : found_) readers::add_reader_names(names, ReaderId::trusted(each), hashes_);
+    for (const std::string& each : found_) {
+      readers::add_reader_names(names, ReaderId::trusted(each), hashes_);
+      for (const std::string& former : former_ids(each))
+        readers::add_reader_names(names, ReaderId::trusted(former), hashes_);
+    }
     std::string cursor = "0";
     do {
       FRESHET_TRY(page, redis::run_sync(readers::scan_personal_keys(redis_, keys_, names, cursor)));

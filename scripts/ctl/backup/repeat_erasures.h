@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -13,9 +15,13 @@
 
 namespace freshet::ctl {
 
+// Ids that were brought into Normalization Form C, as they were, by their new form.
+using FormerIds = std::unordered_map<std::string, std::set<std::string>>;
+
 struct ErasureSet {
   std::vector<ReaderId> readers;               // by id
   std::unordered_set<std::string> pseudonyms;  // by the pseudonyms of Database::erasures_since()
+  FormerIds former_ids;                        // of readers, who may have been erased under these
 };
 
 // Erases the readers from Redis and the database, as core/recorder does. A pseudonym is matched

@@ -7,8 +7,11 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string_view>
+#include <vector>
 
 #include "core/base/secret.h"
+#include "core/base/utf8.h"
 #include "core/database/database_copy.h"
 #include "core/hot/rebuild.h"
 #include "core/recorder/lease.h"
@@ -95,6 +98,13 @@ class Restorer {
   std::string temporary_path() const { return database_path() + ".restoring"; }
   std::string backup_path(std::string_view name) const { return (fs::path(options_.folder) / name).string(); }
 
+  Result<void> remove_temporary() const {
+    for (const char* const suffix : {"", "-wal", "-shm"}) {
+      if (auto ok = remove_file(temporary_path() + suffix); !ok) return ok;
+    }
+    return {};
+  }
+
   Result<void> verify() {
     FRESHET_TRY(manifest, verify_backup(options_.folder));
     manifest_ = std::move(*manifest);
@@ -160,16 +170,35 @@ class Restorer {
     }
     std::error_code ignored;
     if (!fs::exists(database_path(), ignored)) return {};
-    auto now = database::Database::open(database_path(), database::Database::Mode::kRead);
-    // Damaged or of another version: require_known_erasures() refuses unless an option allows it.
-    if (!now) return {};
-    FRESHET_TRY(recorded, (*now)->erasures_since(UnixSeconds{}));
+    if (const auto now = database::Database::open(database_path(), database::Database::Mode::kRead)) {
+      if (auto ok = read_erasures(**now); !ok) return ok;
+      // install_database() removes the write-ahead log, so what it lists must be in the file before.
+      FRESHET_TRY(current, database::Database::open(database_path(), database::Database::Mode::kWrite));
+      return (*current)->truncate_wal();
+    }
+    return load_erasures_of_older_database();
+  }
+
+  // Migrates a copy, so that the version that wrote the database can still read it if the restore
+  // is refused. The write-ahead log is empty, since database_in_use() has opened and closed the
+  // file.
+  Result<void> load_erasures_of_older_database() {
+    if (auto ok = remove_temporary(); !ok) return ok;
+    Result<void> read;
+    if (database::copy_database(database_path(), temporary_path())) {
+      // Damaged or of a later version: require_known_erasures() refuses unless an option allows it.
+      if (const auto copy = database::Database::open(temporary_path(), database::Database::Mode::kWrite))
+        read = read_erasures(**copy);
+    }
+    const auto removed = remove_temporary();
+    return read ? removed : read;
+  }
+
+  Result<void> read_erasures(database::Database& current) {
+    FRESHET_TRY(recorded, current.erasures_since(UnixSeconds{}));
     recorded_erasures_ = std::move(*recorded);
-    current_identity_ = (*now)->database_id();
-    if (auto ok = add_erasures(**now); !ok) return ok;
-    // install_database() removes the write-ahead log, so what it lists must be in the file before.
-    FRESHET_TRY(current, database::Database::open(database_path(), database::Database::Mode::kWrite));
-    return (*current)->truncate_wal();
+    current_identity_ = current.database_id();
+    return add_erasures(current);
   }
 
   Result<void> add_erasures(database::Database& from) {
@@ -181,10 +210,13 @@ class Restorer {
   // Copies the database next to its final path and migrates it to this version. The copy lists all
   // erasures that the current database lists, so that they survive any sequence of restores.
   Result<void> copy_database() {
-    for (const char* const suffix : {"", "-wal", "-shm"}) {
-      if (auto ok = remove_file(temporary_path() + suffix); !ok) return ok;
-    }
+    if (auto ok = remove_temporary(); !ok) return ok;
     if (auto ok = copy_file(backup_path(kDatabaseName), temporary_path()); !ok) return ok;
+    if (converter_) {
+      erasures_.former_ids = converter_->former_ids();
+      FRESHET_TRY(unnormalized, database::unnormalized_readers(temporary_path()));
+      for (const std::string& each : *unnormalized) erasures_.former_ids[utf8::to_nfc(each)].insert(each);
+    }
     FRESHET_TRY(migrated, database::Database::open(temporary_path(), database::Database::Mode::kWrite));
     backup_identity_ = (*migrated)->database_id();
     FRESHET_TRY(token, (*migrated)->stored_fencing_token());
@@ -201,7 +233,7 @@ class Restorer {
   Result<void> require_known_erasures() {
     knows_erasures_ = hashes_.erasure && current_identity_ == backup_identity_;
     if (knows_erasures_ || !options_.erase.empty() || options_.accept_unknown_erasures) return {};
-    if (auto ok = remove_file(temporary_path()); !ok) return ok;
+    if (auto ok = remove_temporary(); !ok) return ok;
     return fail(
         ErrorCode::kConflict, kUnknownErasures, {},
         fmt::format("readers erased after {} are not known here, because {}. Name them with --erase, or "
@@ -304,7 +336,9 @@ class Restorer {
 Result<int> run_restore(const RestoreOptions& options, const Target& target) {
   umask(0077);
   FRESHET_TRY(settings, load_settings(target));
-  FRESHET_TRY(endpoint, redis_endpoint(target, *settings, "restore_interrupted"));
+  std::vector<std::string_view> ignored_reasons{"restore_interrupted"};
+  if (options.replace) ignored_reasons.emplace_back("schema_mismatch");
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings, ignored_reasons));
   Restorer restorer(options, *settings, *endpoint);
   if (auto ok = restorer.run(); !ok) {
     if (ok.error().reason != kUnknownErasures) return tl::unexpected(ok.error());

@@ -14,8 +14,9 @@ namespace freshet::ctl {
 
 struct RestoreOptions {
   std::string folder;
-  bool replace = false;  // delete the current contents of Redis and the database
-  std::string erase;     // file of reader ids, one per line, erased before the service can show them
+  // Delete the current contents of Redis and the database, also those of an earlier schema.
+  bool replace = false;
+  std::string erase;  // file of reader ids, one per line, erased before the service can show them
   bool accept_unknown_erasures = false;
   bool json = false;
   bool quiet = false;

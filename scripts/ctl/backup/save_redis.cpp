@@ -9,6 +9,7 @@
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "core/redis/schema.h"
+#include "fcgi/http/identity.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
@@ -127,7 +128,7 @@ class Saver {
         }
         const bool saved_last = pattern->pattern.find('*') == std::string_view::npos;
         if (saved_last || is_excluded_from_backup(pattern->pattern) || is_dependent(key) ||
-            (pattern->pattern == kJobPattern) != jobs)
+            (pattern->pattern == kJobPattern) != jobs || is_of_anonymous_reader(key, *pattern))
           continue;
         if (saved_keys_.insert(key).second) selected.push_back(key);
       }
@@ -136,6 +137,13 @@ class Saver {
     });
   }
 
+  // Keys that an anonymous reader's erasure deletes (Keys::keys_about()).
+  bool is_of_anonymous_reader(const std::string& key, const KeyPattern& pattern) const {
+    if (pattern.subject != redis::Subject::kReader || redis::names_article_first(pattern)) return false;
+    const std::string name = redis::key_segment(*keys_.strip_prefix(key), pattern.segment);
+    return is_anonymous_reader(name) ||
+           (pattern.pattern == "hot:added:{*}" && http::Identity::is_cookie_visitor(name));
+  }
   bool is_dependent(std::string_view key) const {
     key.remove_prefix(prefix_.size());
     return std::any_of(kDependentPrefixes.begin(), kDependentPrefixes.end(),

@@ -1,5 +1,6 @@
 #include "scripts/ctl/commands/target.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/base/secret.h"
@@ -25,11 +26,12 @@ bool exists(const std::string& path) {
 
 // An unreachable Redis is not an error here; the caller's first command reports it.
 Result<redis::Endpoint> verify_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
-                                      std::string_view ignored_reason) {
+                                      const std::vector<std::string_view>& ignored_reasons) {
   if (!endpoint) return endpoint;
   redis::BlockingRedis redis(*endpoint, kSchemaTimeout, {});
   const auto verified = redis::run_sync(redis::check_schema(redis, redis::Keys(settings.redis)));
-  if (!verified && verified.error().code == ErrorCode::kConflict && verified.error().reason != ignored_reason)
+  if (!verified && verified.error().code == ErrorCode::kConflict &&
+      std::ranges::find(ignored_reasons, verified.error().reason) == ignored_reasons.end())
     return tl::unexpected(with_redis_address(verified.error(), *endpoint));
   return endpoint;
 }
@@ -84,21 +86,21 @@ Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& s
 }
 
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
-                                       std::string_view ignored_reason) {
+                                       const std::vector<std::string_view>& ignored_reasons) {
   auto endpoint = service_endpoint(target, settings);
   std::string account = target.redis_user;
   // scripts/run creates the shipped accounts in its own Redis.
   if (const std::string file = state_path(target, "etc/redis-operator");
       account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
     account = "freshet-operator:" + file;
-  if (!endpoint || account.empty()) return verify_schema(std::move(endpoint), settings, ignored_reason);
+  if (!endpoint || account.empty()) return verify_schema(std::move(endpoint), settings, ignored_reasons);
   const std::size_t colon = account.find(':');
   if (colon == std::string::npos || colon == 0)
     return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
   FRESHET_TRY(password, read_secret(account.substr(colon + 1)));
   endpoint->username = account.substr(0, colon);
   endpoint->password = std::move(*password);
-  return verify_schema(std::move(endpoint), settings, ignored_reason);
+  return verify_schema(std::move(endpoint), settings, ignored_reasons);
 }
 
 Error with_redis_address(Error error, const redis::Endpoint& endpoint) {

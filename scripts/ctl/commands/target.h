@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/config/settings.h"
 #include "core/redis/redis_url.h"
@@ -30,10 +32,10 @@ Result<Settings> load_settings(const Target& target);
 // redis.url. Uses the service's own account. Errors: kInvalid.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
 // Like service_endpoint(), with the account of --redis-user, if any. If Redis answers, verifies its
-// data. Errors: kConflict, as redis::check_schema(), except `ignored_reason`, which the caller
+// data. Errors: kConflict, as redis::check_schema(), except `ignored_reasons`, which the caller
 // handles.
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
-                                       std::string_view ignored_reason = {});
+                                       const std::vector<std::string_view>& ignored_reasons = {});
 
 // Prefixes the error's detail with the address, for people.
 Error with_redis_address(Error error, const redis::Endpoint& endpoint);
