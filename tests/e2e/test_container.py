@@ -111,7 +111,7 @@ def test_a_data_volume_that_is_not_writable_is_named(home):
 
 
 def test_with_too_little_memory_it_says_which_limits_to_change(home):
-    with running(home, limits=lambda: resource.setrlimit(resource.RLIMIT_AS, (64 << 20, 64 << 20))) as service:
+    with running(home, limits=lambda: resource.setrlimit(resource.RLIMIT_AS, (104 << 20, 104 << 20))) as service:
         assert "raise the limits of memory and processes" in service.wait_for("event=child_failed", "process=freshetd-worker")
 
 
