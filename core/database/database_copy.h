@@ -22,7 +22,7 @@ struct DatabaseSummary {
 // kUnavailable "database_corrupt", "database_newer", "database_absent".
 Result<DatabaseSummary> verify_database(const std::string& path);
 
-// The ids of readers that are not in Normalization Form C, which versions of the schema before 4 had.
+// The ids of readers that are not in Normalization Form C, which schemas before 4 had.
 // O(readers). Errors: those of Database.
 Result<std::vector<std::string>> unnormalized_readers(const std::string& path);
 

@@ -21,7 +21,7 @@ NUMBERS = ["0", "-0", "-1", "1", "1.0", "1.5", "1e3", "1e400", "-1e400", "922337
            "18446744073709551615", "18446744073709551616", "1e-400", "0x10", "1_0", "+1", "NaN", "Infinity", "-Infinity", "00", ".5", "5.", "2147483648"]
 VALUES = ["null", "true", "false", "[]", "{}", '[""]', '{"$gt":""}', '"' + "x" * 513 + '"', "[" * 200 + "]" * 200, '"\\u0000"', '"\\ud800"',
           '"\\ud83d\\ude00"', '["a","a"]', '[1,"1"]', "[[[]]]", '{"a":{"b":[]}}']
-EXAMPLES = {name: 1700000000 for name in ("publishedAt", "published_at", "update_time", "at")} | {"page": None}
+EXAMPLES = {name: 1700000000 for name in ("publishedAt", "published_at", "update_time", "at")} | {"page": None, "language": "en", "expires_at": 1800000000}
 # Operations without input.
 EXCLUDED_OPERATIONS = {"live", "ready", "ping", "status", "metrics"}
 

@@ -31,6 +31,8 @@ REQUESTS = [
     ("POST", "/api/views", {"articleId": "a", "fingerprint": "f", "publishedAt": 1}),
     ("GET", "/api/track.gif?articleId=a", None),
     ("POST", "/api/visitor", {}),
+    ("GET", "/api/visitor/export", None),
+    ("DELETE", "/api/visitor", None),
     ("GET", "/api/hot?limit=10", None),
     ("GET", "/api/hot/preview?model=engagement", None),
     ("GET", "/api/articles/a/stats", None),

@@ -5,7 +5,7 @@ import re
 # Path pattern: regular expressions of ctest names, cheap tests first; the next stage runs if all tests of this one
 # pass.
 TESTS = [
-    (r"core/(hot|items)/(parts/(version|increments)|track|view|unlisted|rank_update|contribution\w*|bucket_repair|list_\w+|item_\w+|article_set|impressions)\.lua",
+    (r"core/(hot|items)/(parts/(version|increments|add_view)|track|view|unlisted|rank_update|contribution\w*|bucket_repair|list_\w+|item_\w+|article_set|impressions)\.lua",
      ["test_hot_store$|test_items$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
     (r"(core/base/(token_bucket|daily_count)_table|core/base/word_set|fcgi/http/rate_limiter)\.(h|cpp)", ["test_base$|test_http$", "e2e_abuse$"]),
     (r"core/feed/(parts/)?feed_\w+\.lua", ["test_feed_store$", "e2e_feed$"]),
@@ -24,6 +24,8 @@ TESTS = [
     (r"fcgi/handlers/(timeline|parse_timeline|follows)\.cpp",
      ["e2e_(waterfall|waterfall_input)$", "e2e_(fanout|abuse|identity|openapi|waterfall_faults)$"]),
     (r"fcgi/handlers/(status|status_history|status_rows|admin_pages)\.cpp", ["test_observe$", "e2e_(status|http)$", "e2e_(pool|doctor|openapi)$"]),
+    (r"fcgi/handlers/last_lists\.(h|cpp)", ["test_last_lists$", "e2e_hot_lists$"]),
+    (r"fcgi/handlers/login_merges\.(h|cpp)", ["e2e_merge$"]),
     (r"fcgi/handlers/(application|routes|visitor)\.cpp", ["test_openapi$", "e2e_(http|abuse|identity|openapi)$", "e2e_(status|bad_input|redis_faults)$"]),
     (r"nginx/html/freshet\.js", ["test_pages$", "test_browser(_dwell)?$"]),
     (r"nginx/html/\w+\.js", ["test_pages$", "test_browser(_pages)?$"]),

@@ -99,7 +99,7 @@ TEST_CASE_METHOD(Site, "a new reader gets trending and new items with their poin
   const auto candidates = candidates_for();
   CHECK(ids(*candidates) == std::vector<std::string>{"b", "c", "a"});
   CHECK(candidates->candidates()[0].points == 15);  // a view and a first visit of the day: 3 each
-  CHECK(candidates->candidates()[1].points == 1);   // counted by track only
+  CHECK(candidates->candidates()[1].points == 3);   // a view that a report counted
   CHECK(candidates->candidates()[2].source == recommend::CandidateSource::kNewest);
   CHECK(candidates->metadata(candidates->candidates()[0].item).title == "Title of b");
   CHECK(recommender->model_name() == "none");

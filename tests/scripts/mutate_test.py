@@ -60,7 +60,7 @@ class Draw(unittest.TestCase):
 
     def test_mutations_that_tests_once_missed_are_drawn(self):
         wanted = [("nginx/freshet-locations.conf", r"limit_req zone=freshet_reads .*", ""),
-                  ("core/hot/view.lua", r"if uv == 1 then call\('EXPIRE', KEYS\[3\], ARGV\[6\], 'NX'\) end", ""),
+                  ("core/hot/parts/add_view.lua", r"if first_today == 1 then call\('EXPIRE', uv_day, ARGV\[arg\], 'NX'\) end", ""),
                   ("core/hot/view.lua", r"if event then call\('SET', event, 'dedup', 'EX', 86400\) end", ""),
                   ("core/hot/track.lua", r"call\('EXPIRE', KEYS\[2\], ttl\)", ""),
                   ("nginx/html/freshet.js", r"clearTimeout\(timer\);", ";"),
