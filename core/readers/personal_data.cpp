@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/database/database.h"
 #include "core/readers/key_descriptions.h"
@@ -177,20 +178,51 @@ Task<void> PersonalData::read_rows(const ReaderId& reader, std::int64_t from, Ex
 // --- erasure
 
 Task<Result<void>> PersonalData::erase_anonymous(const ReaderId& reader) {
-  Pipeline read, writes;
-  read.add("TIME");
-  FRESHET_CO_TRY(time, co_await redis::run_one(redis_, read));
+  Pipeline reads, writes;
+  reads.add("TIME");
+  std::string epoch;
+  if (pseudonyms_.erasure) {
+    epoch = keys_.seen_epoch(pseudonyms_.erasure(reader));
+    reads.add("GET", keys_.merged_into(pseudonyms_.erasure(reader))).add("GET", epoch);
+  }
+  FRESHET_CO_TRY(found, co_await redis::run_all(redis_, reads));
   const seconds ttl = redis::tombstone_ttl(spool_settings_.max_age);
   for (const std::string& name : pseudonyms_.all(reader))
-    writes.add("SET", keys_.tombstone(name), redis::string_at(*time, 0), "EX", ttl.count());
+    writes.add("SET", keys_.tombstone(name), redis::string_at((*found)[0], 0), "EX", ttl.count());
   writes.barrier();
   for (const std::string& key : keys_about(reader)) writes.add("UNLINK", key);
-  if (pseudonyms_.erasure) {
-    const std::string epoch = keys_.seen_epoch(pseudonyms_.erasure(reader));
+  if (!epoch.empty()) {
+    if (const std::string_view account = (*found)[1].text(); !account.empty()) {
+      const std::string names = keys_.merged_names(account), name = reader.str() + kIdMark;
+      writes.add("ZREM", names, reader.view(), name + std::string((*found)[2].text()));
+    }
     writes.add("INCR", epoch).add("EXPIRE", epoch, redis::kSeenEpochTtl.count());
   }
   FRESHET_CO_TRY(written, co_await redis::run_all(redis_, writes));
+  if (write_queue_ != nullptr) {
+    erased_.push_back(reader);
+    settle_timer_->start();
+  }
   co_return Result<void>();
+}
+
+void PersonalData::erase_again(redis::WriteQueue& write_queue, redis::RunAfter after) {
+  write_queue_ = &write_queue;
+  settle_timer_.emplace(std::move(after), kSettleTime, [this] { on_settled(); });
+}
+
+// The timer may have been started before the last of erased_, so they wait until it fires again.
+void PersonalData::on_settled() {
+  Pipeline removals;
+  for (const ReaderId& reader : settling_)
+    for (const std::string& key : keys_about(reader)) removals.add("UNLINK", key);
+  settling_ = std::exchange(erased_, {});
+  if (!removals.empty()) write_queue_->post(std::move(removals));
+  if (!settling_.empty()) settle_timer_->start();
+}
+
+void PersonalData::flush() {
+  while (!settling_.empty() || !erased_.empty()) on_settled();
 }
 
 Task<Result<std::string>> PersonalData::request_erasure(const ReaderId& reader) {

@@ -16,6 +16,7 @@
 #include "core/readers/reader_entries.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
+#include "core/redis/write_queue.h"
 
 namespace freshet::readers {
 
@@ -75,6 +76,10 @@ class PersonalData {
   // as, except keys that name an article first. Voids their events in all hosts' spools, and makes
   // the seen filter forget them. Nothing of theirs is in the stream or the database. 2 RTT.
   Task<Result<void>> erase_anonymous(const ReaderId& reader);
+  // Has erase_anonymous() delete the keys again through `write_queue`, once or twice kSettleTime
+  // later: workers may still be writing what they had accepted before. flush() deletes them now.
+  void erase_again(redis::WriteQueue& write_queue, redis::RunAfter after);
+  void flush();
   // Creates a job that erases everything about the reader (core/recorder/erasure_worker.h) and
   // returns its id. All data written before the call has been erased when the job is done. Unknown
   // readers are accepted too. Writes a tombstone that voids events in all hosts' spools. 2 RTT.
@@ -102,6 +107,7 @@ class PersonalData {
   };
   Task<Result<ReaderAge>> read_age(const ReaderId& reader);
   Task<void> read_rows(const ReaderId& reader, std::int64_t from, Export& out);
+  void on_settled();
 
   redis::Redis& redis_;
   BlockingPool& pool_;
@@ -113,6 +119,9 @@ class PersonalData {
   const redis::Keys keys_;
   const ReaderPseudonyms pseudonyms_;
   const std::function<std::string()> new_job_id_;
+  redis::WriteQueue* write_queue_ = nullptr;  // set with settle_timer_
+  std::optional<redis::FlushTimer> settle_timer_;
+  std::vector<ReaderId> erased_, settling_;  // their keys will be deleted again
 };
 
 // True if the reader with this tombstone (Keys::tombstone) was erased after an event of this age.

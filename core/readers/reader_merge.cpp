@@ -41,15 +41,18 @@ std::vector<Entry> parse_entries(const redis::Reply& pairs) {
   return out;
 }
 
-// The fingerprints of both, the newer half of `limit` last, each once.
-std::string join_archived(std::string_view older, std::string_view newer, int limit) {
-  std::vector<std::string_view> kept;
+// The source's fingerprints that the target lacks: the newest that fit, oldest first. The target may
+// have twice as many as it keeps, until reader_put.lua removes the oldest.
+std::string missing_archived(std::string_view target, std::string_view source, std::size_t limit) {
   std::unordered_set<std::string_view> known;
-  for (const std::string_view text : {newer, older}) {
-    for (std::size_t end = text.size(); end >= kFingerprintDigits; end -= kFingerprintDigits) {
-      const std::string_view print = text.substr(end - kFingerprintDigits, kFingerprintDigits);
-      if (std::ssize(kept) < limit && known.insert(print).second) kept.push_back(print);
-    }
+  for (std::size_t at = 0; at + kFingerprintDigits <= target.size(); at += kFingerprintDigits)
+    known.insert(target.substr(at, kFingerprintDigits));
+  const std::size_t max_bytes = 2 * limit * kFingerprintDigits;
+  std::vector<std::string_view> kept;
+  for (std::size_t end = source.size(); end >= kFingerprintDigits; end -= kFingerprintDigits) {
+    if (target.size() + (kept.size() + 1) * kFingerprintDigits > max_bytes) break;
+    const std::string_view print = source.substr(end - kFingerprintDigits, kFingerprintDigits);
+    if (known.insert(print).second) kept.push_back(print);
   }
   std::string out;
   for (auto each = kept.rbegin(); each != kept.rend(); ++each) out.append(*each);
@@ -94,9 +97,11 @@ Task<Result<CopiedRecords>> copy_records(redis::Redis& redis, const Settings& se
   const std::string archive = keys.archived_interactions(to.view());
   const std::string_view archived = found[3].text();
   out.has_archived = !archived.empty();
-  if (out.has_archived && kept.max_archived() > 0)
-    writes.add("SET", archive, join_archived(found[4].text(), archived, kept.max_archived()), "EX",
-               kept.ttl.count());
+  // Appended, since a worker may append, too.
+  if (const std::string missing =
+          missing_archived(found[4].text(), archived, static_cast<std::size_t>(kept.max_archived()));
+      !missing.empty())
+    writes.add("APPEND", archive, missing).add("EXPIRE", archive, kept.ttl.count());
   append_put(writes, keys.interactions(to.view()), archive, kept.max_kept, kept.ttl,
              std::to_string(kept.max_archived()), interactions);
   append_put(writes, keys.not_interested(to.view()), keys.not_interested_reasons(to.view()),

@@ -217,6 +217,8 @@ Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, cons
   // Dismissed again since.
   if (redis::to_int((*read_replies)[2].text()) > unix_s(undone_at)) co_return Result<void>();
   const bool is_recorded = !is_anonymous_reader(reader);
+  // The times of undoing what was not dismissed would fill an anonymous reader's memory.
+  if (!is_recorded && !at && (*read_replies)[2].is_nil()) co_return Result<void>();
   if (is_recorded && (*read_replies)[1].integer().value_or(0) >= stream_max_) co_return redis::stream_full();
   // An older dismissal may still be in a spool.
   append_applied_event(undo, id, undo_event_of(item.view()), undone_at);

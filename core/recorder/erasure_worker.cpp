@@ -23,7 +23,7 @@ ErasureWorker::ErasureWorker(const Settings& settings, redis::Endpoint endpoint,
       keys_(settings.redis),
       pseudonyms_(std::move(pseudonyms)),
       spool_folder_(settings.spool.path),
-      job_ttl_(redis::tombstone_ttl(settings.spool.max_age)),
+      tombstone_ttl_(redis::tombstone_ttl(settings.spool.max_age)),
       settle_time_(settle) {}
 
 void ErasureWorker::add(std::vector<ErasureJob> erasures) {
@@ -33,6 +33,10 @@ void ErasureWorker::add(std::vector<ErasureJob> erasures) {
     });
     if (!known) pending_.push_back({std::move(each), Clock::now()});
   }
+}
+
+bool ErasureWorker::is_pending(const ReaderId& reader) const {
+  return std::ranges::any_of(pending_, [&](const PendingJob& each) { return each.erasure.reader == reader; });
 }
 
 // --- Scheduling
@@ -82,7 +86,7 @@ Result<std::vector<ErasureJob>> ErasureWorker::run(database::Database& database,
     readers.push_back(each.erasure.reader);
   }
   if (erasures.empty()) return erasures;
-  FRESHET_TRY(scan_finished, erase_keys(erasures, stop));
+  FRESHET_TRY(scan_finished, erase_keys(erasures, database, stop));
   if (!*scan_finished) return std::vector<ErasureJob>();
   if (auto ok = raise_epochs(erasures); !ok) return tl::unexpected(ok.error());
   if (auto ok = database.begin(); !ok) return tl::unexpected(ok.error());
@@ -99,7 +103,7 @@ Result<std::vector<ErasureJob>> ErasureWorker::run(database::Database& database,
 }
 
 // One scan for all jobs. Returns false if it was stopped.
-Result<bool> ErasureWorker::erase_keys(const std::vector<ErasureJob>& erasures,
+Result<bool> ErasureWorker::erase_keys(const std::vector<ErasureJob>& erasures, database::Database& database,
                                        const std::atomic<bool>& stop) {
   readers::ReaderNames names;
   for (const ErasureJob& each : erasures) readers::add_reader_names(names, each.reader, pseudonyms_);
@@ -116,13 +120,29 @@ Result<bool> ErasureWorker::erase_keys(const std::vector<ErasureJob>& erasures,
       append_state(progress, each, "running", scanned, std::max(expected, scanned));
     if (auto saved = redis_.call_all(progress); !saved) return tl::unexpected(saved.error());
     FRESHET_TRY(page, redis::run_sync(readers::scan_personal_keys(redis_, keys_, names, cursor)));
-    if (auto ok = redis::run_sync(readers::erase_personal_keys(redis_, names, *page)); !ok)
+    // Once their redirects are deleted, nothing leads to these readers.
+    if (auto ok = record_merged_readers(database, page->merged_readers); !ok)
       return tl::unexpected(ok.error());
+    auto erased = redis::run_sync(readers::erase_personal_keys(redis_, keys_, names, *page, tombstone_ttl_));
+    if (!erased) return tl::unexpected(erased.error());
     scanned += page->scanned;
     cursor = page->cursor;
   } while (cursor != "0");
   scanned_keys_ = scanned;
   return true;
+}
+
+Result<void> ErasureWorker::record_merged_readers(database::Database& database,
+                                                  const std::vector<std::string>& hashes) {
+  if (hashes.empty()) return {};
+  if (auto ok = database.begin(); !ok) return ok;
+  Result<void> recorded;
+  for (const std::string& each : hashes) {
+    if (recorded) recorded = database.put_erasure(each, wall_now());
+  }
+  if (recorded) recorded = database.commit();
+  if (!recorded) database.rollback();
+  return recorded;
 }
 
 Result<void> ErasureWorker::raise_epochs(const std::vector<ErasureJob>& erasures) {
@@ -154,7 +174,7 @@ void ErasureWorker::append_state(redis::Pipeline& out, const ErasureJob& erasure
                                  std::size_t done, std::size_t total) const {
   const std::string key = keys_.job(erasure.job_id);
   out.add("HSET", key, "state", state, "done", done, "total", total, "failed", state == "failed" ? 1 : 0);
-  out.add("EXPIRE", key, job_ttl_.count());
+  out.add("EXPIRE", key, tombstone_ttl_.count());
 }
 
 redis::Pipeline ErasureWorker::completion_commands(const std::vector<ErasureJob>& done) const {

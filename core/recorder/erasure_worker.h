@@ -7,7 +7,8 @@
 // stream at that point must be recorded. It then erases, in this order: every key of
 // core/readers/personal_keys.h; the reader's seen filter, by incrementing the reader's epoch; and
 // the rows of the database, including its WAL, leaving only a salted hash as a record of the
-// erasure. Acknowledging the job's entry removes the preceding entries of the stream. Data that the
+// erasure. Spooled events of readers who were merged into the reader become void as well.
+// Acknowledging the job's entry removes the preceding entries of the stream. Data that the
 // reader creates in the meantime may or may not be erased.
 //
 // Spool files of other hosts are not accessible. A tombstone (user:erased, set with the request)
@@ -29,10 +30,7 @@
 
 namespace freshet::recorder {
 
-// Longer than a worker's write buffers hold a reader's data (a second) and a command on its
-// background connection can take (kBulkTimeout in fcgi/worker_services.cpp). By then, the command
-// has failed and is in the spool.
-inline constexpr milliseconds kSettleTime{6500};
+using readers::kSettleTime;
 // A spool that still mentions the reader after this time is considered orphaned: the job continues,
 // and is reported as failed.
 inline constexpr seconds kMaxSpoolWait{600};
@@ -47,6 +45,7 @@ class ErasureWorker {
   // Adds jobs. Jobs that are already pending are recognized by their entry.
   void add(std::vector<ErasureJob> erasures);
   std::size_t pending_count() const { return pending_.size(); }  // the jobs' entries are pending
+  bool is_pending(const ReaderId& reader) const;
   void clear() { pending_.clear(); }
   bool needs_read() const;  // a job only waits for the stream to be read
 
@@ -72,7 +71,9 @@ class ErasureWorker {
   };
   Result<bool> check_due(PendingJob& job, Streams& streams, Clock::time_point now) const;
   bool find_in_spools(PendingJob& job) const;
-  Result<bool> erase_keys(const std::vector<ErasureJob>& erasures, const std::atomic<bool>& stop);
+  Result<bool> erase_keys(const std::vector<ErasureJob>& erasures, database::Database& database,
+                          const std::atomic<bool>& stop);
+  Result<void> record_merged_readers(database::Database& database, const std::vector<std::string>& hashes);
   Result<void> record_erasures(database::Database& database, const std::vector<ReaderId>& readers);
   Result<void> raise_epochs(const std::vector<ErasureJob>& erasures);
   void append_state(redis::Pipeline& out, const ErasureJob& erasure, std::string_view state, std::size_t done,
@@ -82,7 +83,7 @@ class ErasureWorker {
   const redis::Keys keys_;
   const readers::ReaderPseudonyms pseudonyms_;
   const std::filesystem::path spool_folder_;
-  const seconds job_ttl_;
+  const seconds tombstone_ttl_;  // also of the jobs' states
   const milliseconds settle_time_;
   std::vector<PendingJob> pending_;  // per stream in the order of their entries
   std::size_t scanned_keys_ = 0;     // of the last scan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,16 @@ class NoQueue final : public redis::WriteQueue {
 
 std::string no_id() { return {}; }
 
+bool contains(const std::vector<MergeJob>& jobs, const MergeJob& job) {
+  return std::ranges::any_of(jobs, [&](const MergeJob& each) { return each.entry == job.entry; });
+}
+
+// The entries of a merge are few, and a merge that waits for room would hold up the stream.
+Settings without_stream_limit(Settings settings) {
+  settings.recorder.stream_max_len = std::numeric_limits<std::int64_t>::max() / 2;
+  return settings;
+}
+
 }  // namespace
 
 MergeWorker::MergeWorker(const Settings& settings, redis::Endpoint endpoint,
@@ -38,52 +49,101 @@ MergeWorker::MergeWorker(const Settings& settings, redis::Endpoint endpoint,
       settle_time_(settle),
       no_queue_(std::make_unique<NoQueue>()),
       readers_(redis_, *no_queue_, settings_, keys_, no_id),
-      follows_(redis_, settings_, keys_, no_id) {}
+      follows_(redis_, without_stream_limit(settings_), keys_, no_id) {}
 
 void MergeWorker::add(std::vector<MergeJob> merges) {
   for (MergeJob& each : merges) {
     const bool known = std::ranges::any_of(
         pending_, [&](const PendingJob& other) { return other.merge.entry == each.entry; });
-    if (!known) pending_.push_back({std::move(each), Clock::now(), false, {}});
+    if (!known) pending_.push_back({std::move(each), Clock::now()});
   }
 }
 
 bool MergeWorker::needs_read() const {
-  return std::ranges::any_of(pending_, [](const PendingJob& each) { return !each.drain_target.empty(); });
+  return was_interrupted_ || std::ranges::any_of(pending_, [now = Clock::now()](const PendingJob& each) {
+           return !each.drain_target.empty() && now >= each.retry_at;
+         });
 }
 
 Result<std::vector<MergeJob>> MergeWorker::run(database::Database& database, Streams& streams,
-                                               Clock::time_point now) {
+                                               const IsBeingErased& is_being_erased,
+                                               const std::atomic<bool>& stop, Clock::time_point now) {
+  const Clock::time_point deadline = Clock::now() + kMaxRunTime;
+  was_interrupted_ = false;
   std::vector<MergeJob> done;
   for (PendingJob& each : pending_) {
-    if (!each.merged_once) {
-      if (auto ok = merge(each.merge, database); !ok) return tl::unexpected(ok.error());
-      each.merged_once = true;
-    }
-    if (now < each.since + settle_time_) continue;
-    if (each.drain_target.empty()) {
-      FRESHET_TRY(last_ids, streams.last_generated_ids());
-      each.drain_target = std::move((*last_ids)[each.merge.entry.stream]);
-      continue;
-    }
-    if (!streams.is_delivered({each.merge.entry.stream, each.drain_target})) continue;
-    if (auto ok = merge(each.merge, database); !ok) return tl::unexpected(ok.error());
-    done.push_back(each.merge);
+    if (now < each.retry_at) continue;
+    was_interrupted_ = stop.load() || Clock::now() >= deadline;
+    if (was_interrupted_) break;
+    FRESHET_TRY(is_done, advance(each, database, streams, is_being_erased, now));
+    if (*is_done) done.push_back(each.merge);
   }
   if (!done.empty()) log::notice("readers_merged", {{"jobs", std::to_string(done.size())}});
   return done;
+}
+
+// Returns whether the job is done.
+Result<bool> MergeWorker::advance(PendingJob& job, database::Database& database, Streams& streams,
+                                  const IsBeingErased& is_being_erased, Clock::time_point now) {
+  const auto move = [&]() -> Result<bool> {
+    database_failed_ = false;
+    Result<bool> is_void = find_erasure(job.merge, is_being_erased);
+    Result<void> moved = is_void ? Result<void>() : tl::unexpected(is_void.error());
+    job.is_void = is_void && *is_void;
+    if (moved && !job.is_void) moved = merge(job.merge, database);
+    if (moved) {
+      job.failing_since.reset();
+      return true;
+    }
+    if (database_failed_) return tl::unexpected(moved.error());
+    job.retry_at = now + kRetryInterval;
+    const bool is_first = !job.failing_since;
+    if (is_first) job.failing_since = now;
+    job.has_failed = now >= *job.failing_since + kMaxRetryTime;
+    if (job.has_failed || is_first)
+      log::warning(job.has_failed ? "merge_failed" : "merge_postponed",
+                   {{"job", job.merge.job_id},
+                    {"reason", std::string(moved.error().reason)},
+                    {"detail", moved.error().detail}});
+    return false;
+  };
+  if (!job.merged_once) {
+    FRESHET_TRY(moved, move());
+    if (job.is_void || job.has_failed) return true;
+    if (!*moved) return false;
+    job.merged_once = true;
+  }
+  if (now < job.since + settle_time_) return false;
+  if (job.drain_target.empty()) {
+    FRESHET_TRY(last_ids, streams.last_generated_ids());
+    job.drain_target = std::move((*last_ids)[job.merge.entry.stream]);
+    return false;
+  }
+  if (!streams.is_delivered({job.merge.entry.stream, job.drain_target})) return false;
+  FRESHET_TRY(moved, move());
+  return *moved || job.has_failed;
+}
+
+// Returns true if the source or the target is to be erased or was erased after the merge was
+// requested: data to be erased must not escape to the target, and nothing may reach an erased one.
+Result<bool> MergeWorker::find_erasure(const MergeJob& job, const IsBeingErased& is_being_erased) {
+  if (is_being_erased(job.from) || is_being_erased(job.to)) return true;
+  if (!pseudonyms_.erasure) return false;
+  redis::Pipeline reads;
+  for (const ReaderId& reader : {job.from, job.to})
+    reads.add("GET", keys_.tombstone(pseudonyms_.erasure(reader)));
+  FRESHET_TRY(tombstones, redis_.call_all(reads));
+  const seconds requested_at{redis::to_int(job.entry.id.substr(0, job.entry.id.find('-'))) / 1000};
+  return std::ranges::any_of(*tombstones, [&](const redis::Reply& each) {
+    return !each.is_nil() && seconds{redis::to_int(each.text())} >= requested_at;
+  });
 }
 
 Result<void> MergeWorker::merge(const MergeJob& job, database::Database& database) {
   const ReaderId &from = job.from, &to = job.to;
   if (from == to) return {};
   if (pseudonyms_.erasure) {
-    redis::Pipeline redirect;
-    redirect.add("SET", keys_.merged_into(pseudonyms_.erasure(from)), to.view(), "EX",
-                 settings_.spool.max_age.count());
-    // Not the other way, if the target was once merged into the source.
-    redirect.add("UNLINK", keys_.merged_into(pseudonyms_.erasure(to)));
-    if (auto ok = redis_.call_all(redirect); !ok) return tl::unexpected(ok.error());
+    if (auto ok = redirect(job); !ok) return ok;
   }
   FRESHET_TRY(views, redis::run_sync(readers_.merge_views(from, to)));
   FRESHET_TRY(records, redis::run_sync(readers::copy_records(redis_, settings_, keys_, from, to)));
@@ -109,9 +169,33 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   for (const std::string& key : {keys_.feed_cache(from.view()), keys_.feed_state(from.view()),
                                  keys_.reader_event_ids(from.view()), keys_.merged_names(from.view())})
     cleanup.add("UNLINK", key);
+  // The marks of cleared histories.
+  cleanup.add("HDEL", keys_.view_times(from.view()), "t", "r");
   for (const std::string& channel : settings_.timeline.channels)
     cleanup.add("ZREM", keys_.active_readers(channel), from.view());
   if (auto ok = redis_.call_all(cleanup); !ok) return tl::unexpected(ok.error());
+  return {};
+}
+
+// Leads the source's late events to the target. If the target was merged into the source before,
+// directly or through others, that redirect ends.
+Result<void> MergeWorker::redirect(const MergeJob& job) {
+  redis::Pipeline writes;
+  writes.add("SET", keys_.merged_into(pseudonyms_.erasure(job.from)), job.to.view(), "EX",
+             settings_.spool.max_age.count());
+  ReaderId reader = job.to;
+  for (int merges = 0; merges < readers::kMaxMerges; ++merges) {
+    redis::Pipeline read;
+    const std::string key = keys_.merged_into(pseudonyms_.erasure(reader));
+    read.add("GET", key);
+    FRESHET_TRY(target, redis_.call_all(read));
+    if (target->front().is_nil()) break;
+    reader = ReaderId::trusted(std::string(target->front().text()));
+    if (reader != job.from) continue;
+    writes.add("UNLINK", key);
+    break;
+  }
+  if (auto ok = redis_.call_all(writes); !ok) return tl::unexpected(ok.error());
   return {};
 }
 
@@ -131,6 +215,11 @@ Result<std::int64_t> MergeWorker::move_timelines(const MergeJob& job) {
     timeline::append_timeline_pushes(push, keys_, settings_.timeline,
                                      {keys_.timeline(channel, job.to.view())}, items, {});
     FRESHET_TRY(pushed, redis_.call_all(push));
+    if ((*pushed)[0][1].integer() != 0) {  // the target's key is not a timeline; the items stay
+      log::warning("timeline_not_merged",
+                   {{"job", job.job_id}, {"error", std::string(redis::string_at((*pushed)[0], 2))}});
+      continue;
+    }
     moved += (*pushed)[0][0].integer().value_or(0);
     removal.command(2 + items.size()).arg("ZREM").arg(source);
     for (const std::string_view item : items) removal.arg(item);
@@ -175,6 +264,7 @@ Result<void> MergeWorker::add_seen_names(const MergeJob& job) {
 Result<std::int64_t> MergeWorker::move_rows(const MergeJob& job,
                                             const std::vector<readers::DismissalRecord>& dismissals,
                                             database::Database& database) {
+  database_failed_ = true;
   if (auto ok = database.begin(); !ok) return tl::unexpected(ok.error());
   auto rows = database.readers().move(job.from, job.to);
   Result<void> written = rows ? Result<void>() : tl::unexpected(rows.error());
@@ -186,19 +276,22 @@ Result<std::int64_t> MergeWorker::move_rows(const MergeJob& job,
     database.rollback();
     return tl::unexpected(written.error());
   }
+  database_failed_ = false;
   return *rows;
 }
 
 redis::Pipeline MergeWorker::completion_commands(const std::vector<MergeJob>& done) const {
   redis::Pipeline out;
-  for (const MergeJob& each : done) out.add("HSET", keys_.job(each.job_id), "state", "done", "done", 1);
+  for (const PendingJob& each : pending_) {
+    if (!contains(done, each.merge)) continue;
+    out.add("HSET", keys_.job(each.merge.job_id), "state", each.has_failed ? "failed" : "done", "done", 1,
+            "failed", each.has_failed ? 1 : 0);
+  }
   return out;
 }
 
 void MergeWorker::remove_finished(const std::vector<MergeJob>& done) {
-  std::erase_if(pending_, [&](const PendingJob& each) {
-    return std::ranges::any_of(done, [&](const MergeJob& job) { return job.entry == each.merge.entry; });
-  });
+  std::erase_if(pending_, [&](const PendingJob& each) { return contains(done, each.merge); });
 }
 
 }  // namespace freshet::recorder

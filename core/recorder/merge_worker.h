@@ -10,11 +10,16 @@
 // user:merged leads events that were spooled under the old name to the new one. The seen filter
 // cannot be listed, so the target's feed also looks under the source's name (user:visitors). The
 // source's counters and sessions stay under its visitor id.
+//
+// A job moves nothing if one of the readers is being erased, or was erased after the merge was
+// requested. A job that Redis refuses is tried again for kMaxRetryTime, then it fails.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +39,10 @@ namespace freshet::recorder {
 class MergeWorker {
  public:
   using Clock = std::chrono::steady_clock;
+  using IsBeingErased = std::function<bool(const ReaderId&)>;
+  static constexpr milliseconds kMaxRunTime{500};  // then other entries are processed
+  static constexpr milliseconds kRetryInterval{1000};
+  static constexpr seconds kMaxRetryTime{600};
   MergeWorker(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms pseudonyms,
               milliseconds settle);
 
@@ -41,12 +50,15 @@ class MergeWorker {
   void add(std::vector<MergeJob> merges);
   std::size_t pending_count() const { return pending_.size(); }  // the jobs' entries are pending
   void clear() { pending_.clear(); }
-  bool needs_read() const;  // a job only waits for the stream to be read
+  // Jobs are left that were due, or one only waits for the stream to be read.
+  bool needs_read() const;
 
-  // Merges what is due. Returns the jobs that are done, to be acknowledged together with
-  // completion_commands() and then removed with remove_finished(). Errors: those of Redis and
-  // Database; the same jobs are due again.
+  // Merges what is due, for kMaxRunTime, or until `stop` is set. Returns the jobs that are done, to
+  // be acknowledged together with completion_commands() and then removed with remove_finished().
+  // REQUIRES: everything pending was claimed, so that `is_being_erased` knows the erasures.
+  // Errors: those of Streams and Database; the same jobs are due again.
   Result<std::vector<MergeJob>> run(database::Database& database, Streams& streams,
+                                    const IsBeingErased& is_being_erased, const std::atomic<bool>& stop,
                                     Clock::time_point now = Clock::now());
   redis::Pipeline completion_commands(const std::vector<MergeJob>& done) const;
   void remove_finished(const std::vector<MergeJob>& done);
@@ -56,9 +68,17 @@ class MergeWorker {
     MergeJob merge;
     Clock::time_point since;
     bool merged_once = false;
-    std::string drain_target;  // the stream's last id after kSettleTime; empty until then
+    std::string drain_target = {};  // the stream's last id after kSettleTime; empty until then
+    Clock::time_point retry_at{};
+    std::optional<Clock::time_point> failing_since;
+    bool is_void = false;     // a reader is erased
+    bool has_failed = false;  // for kMaxRetryTime
   };
+  Result<bool> advance(PendingJob& job, database::Database& database, Streams& streams,
+                       const IsBeingErased& is_being_erased, Clock::time_point now);
+  Result<bool> find_erasure(const MergeJob& job, const IsBeingErased& is_being_erased);
   Result<void> merge(const MergeJob& job, database::Database& database);
+  Result<void> redirect(const MergeJob& job);
   Result<std::int64_t> move_timelines(const MergeJob& job);
   Result<std::int64_t> move_follows(const MergeJob& job);
   Result<void> add_seen_names(const MergeJob& job);
@@ -74,6 +94,8 @@ class MergeWorker {
   readers::RedisReaderStore readers_;
   timeline::RedisFollowStore follows_;
   std::vector<PendingJob> pending_;
+  bool was_interrupted_ = false;  // the last run()
+  bool database_failed_ = false;  // in the last job
 };
 
 }  // namespace freshet::recorder

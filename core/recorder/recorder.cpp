@@ -92,7 +92,7 @@ struct Recorder::Impl {
   bool rebuilds_automatically() const { return settings.recorder.rebuild == "auto"; }
   Result<void> rebuild(const std::atomic<bool>& stop);
   Result<void> run_erasures(const std::atomic<bool>& stop);
-  Result<void> run_merges();
+  Result<void> run_merges(const std::atomic<bool>& stop);
   Result<void> run_fanout();
   Result<void> acknowledge(const EntryBatch& batch, const redis::Pipeline& followup = {});
   void publish_lag(const Backlog& backlog);
@@ -183,8 +183,8 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
     if (auto ok = run_fanout(); !ok) return ok;
   }
   streams.pin(fanout_worker.jobs());
-  if (merge_worker.pending_count() > 0) {
-    if (auto ok = run_merges(); !ok) return ok;
+  if (merge_worker.pending_count() > 0 && streams.has_claimed_all()) {
+    if (auto ok = run_merges(stop); !ok) return ok;
   }
   if (erasure_worker.pending_count() > 0) {
     if (auto ok = run_erasures(stop); !ok) return ok;
@@ -320,8 +320,9 @@ Result<void> Recorder::Impl::run_erasures(const std::atomic<bool>& stop) {
 }
 
 // Runs the merges that are due.
-Result<void> Recorder::Impl::run_merges() {
-  FRESHET_TRY(done, merge_worker.run(*database, streams));
+Result<void> Recorder::Impl::run_merges(const std::atomic<bool>& stop) {
+  const auto is_being_erased = [this](const ReaderId& reader) { return erasure_worker.is_pending(reader); };
+  FRESHET_TRY(done, merge_worker.run(*database, streams, is_being_erased, stop));
   if (done->empty()) return {};
   EntryBatch batch;
   for (const MergeJob& each : *done) batch.entries.push_back(each.entry);

@@ -94,6 +94,64 @@ TEST_CASE("an export costs three round trips and no scan, however many keys Redi
   CHECK(stats.find("scan") == stats.npos);
 }
 
+TEST_CASE("an erased visitor's keys that a worker writes a moment later are deleted, too",
+          "[readers][privacy]") {
+  ExportFixture site;
+  const ReaderId visitor = anonymous_reader(VisitorId::trusted("cX")),
+                 later = anonymous_reader(VisitorId::trusted("cY"));
+  readers::PersonalData data(site.counting, site.pool, site.settings, site.keys(), site.pseudonyms,
+                             [] { return "job"; });
+  std::vector<std::pair<milliseconds, std::function<void()>>> timers;
+  data.erase_again(site.write_queue, [&](milliseconds delay, std::function<void()> call) {
+    timers.emplace_back(delay, std::move(call));
+  });
+  const auto fire = [&] {
+    REQUIRE(timers.size() == 1);
+    CHECK(timers.front().first == readers::kSettleTime);
+    std::exchange(timers, {}).front().second();
+  };
+  const auto write = [&](const ReaderId& reader) {
+    site.command("HSET", site.keys().view_times(reader.view()), "t:a", 1);
+    site.command("HSET", site.keys().contributions("v-" + reader.str()), "x", 1);
+  };
+  write(visitor);
+  REQUIRE(run_sync(data.erase_anonymous(visitor)));
+  CHECK(site.command("DBSIZE").integer() == 1);  // the tombstone
+  write(visitor);
+  fire();
+  REQUIRE(run_sync(data.erase_anonymous(later)));
+  write(later);
+  fire();
+  CHECK(site.command("EXISTS", site.keys().view_times(visitor.view())).integer() == 0);
+  CHECK(site.command("EXISTS", site.keys().contributions("v-" + visitor.str())).integer() == 0);
+  CHECK(site.command("EXISTS", site.keys().view_times(later.view())).integer() == 1);  // not settled
+  SECTION("when it is time") { fire(); }
+  SECTION("when the worker ends") {
+    data.flush();
+    std::exchange(timers, {}).front().second();  // nothing is left
+  }
+  CHECK(site.command("EXISTS", site.keys().view_times(later.view())).integer() == 0);
+  CHECK(timers.empty());
+}
+
+TEST_CASE("an erased visitor's name leaves the account that they were merged into", "[readers][privacy]") {
+  ExportFixture site;
+  site.pseudonyms.erasure = [](const ReaderId& each) { return "e-" + each.str().substr(1); };
+  const ReaderId visitor = anonymous_reader(VisitorId::trusted("cX"));
+  readers::PersonalData data(site.counting, site.pool, site.settings, site.keys(), site.pseudonyms,
+                             [] { return "job"; });
+  site.command("SET", site.keys().merged_into("e-cX"), kReader.view());
+  site.command("SET", site.keys().seen_epoch("e-cX"), 2);
+  const std::string names = site.keys().merged_names(kReader.view()), epoch = visitor.str() + kIdMark + "2";
+  site.command("ZADD", names, 1, visitor.view(), 2, epoch, 3, visitor.str() + "Y");
+  site.counting.round_trips = 0;
+  REQUIRE(run_sync(data.erase_anonymous(visitor)));
+  CHECK(site.counting.round_trips == 2);
+  const auto left = site.command("ZRANGE", names, 0, -1);
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].text() == visitor.str() + "Y");
+}
+
 TEST_CASE("a visitor is merged into the account if something about them changed recently, once at a time",
           "[readers]") {
   ExportFixture site;
@@ -145,9 +203,7 @@ TEST_CASE("a visitor is merged into the account if something about them changed 
     CHECK(site.counting.round_trips == (i == 0 ? 4 : 2));
     CHECK(site.command("XLEN", stream).integer() == 1);
   }
-  for (const std::string& key : site.all_keys()) {
-    if (key.find("cX}") != key.npos) site.command("DEL", key);
-  }
+  for (const std::string& key : site.keys().keys_about(visitor.view(), {})) site.command("DEL", key);
   CHECK(look() == LoginMerge::kNothing);
   site.command("SET", site.keys().merged_into("e-cX"), kReader.view());
   CHECK(look() == LoginMerge::kMoved);

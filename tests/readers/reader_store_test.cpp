@@ -4,6 +4,7 @@
 
 #include "core/base/fingerprint.h"
 #include "core/base/json.h"
+#include "core/readers/reader_merge.h"
 #include "tests/readers/fixture.h"
 #include "tests/support/error_of.h"
 #include "tests/support/repeat_count.h"
@@ -137,6 +138,53 @@ TEST_CASE("a replayed dismissal that races with its undo stays undone", "[reader
   };
   REQUIRE(run_sync(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e"), then})));
   CHECK(site.read().dismissals.empty());
+}
+
+TEST_CASE("an anonymous reader stores the undo of a dismissal only if there may be one", "[readers]") {
+  ReaderFixture site;
+  const ReaderId visitor = anonymous_reader(VisitorId::trusted("cX"));
+  const std::string events = site.keys().reader_event_ids(visitor.view());
+  const ItemId dismissed = ItemId::trusted("dismissed");
+  for (int i = 0; i < 20; ++i)
+    REQUIRE(run_sync(site.store().undo_dismissal(visitor, ItemId::trusted(std::to_string(i)), std::nullopt)));
+  CHECK(site.command("EXISTS", events).integer() == 0);
+  REQUIRE(run_sync(site.store().undo_dismissal(visitor, ItemId::trusted("replayed"), site.now())));
+  CHECK(site.command("ZCARD", events).integer() == 1);
+  REQUIRE(run_sync(site.store().dismiss({visitor, dismissed, "", EventId::trusted("e"), {}})));
+  REQUIRE(run_sync(site.store().undo_dismissal(visitor, dismissed, std::nullopt)));
+  CHECK_FALSE(site.command("ZSCORE", events, "undo:dismissed").is_nil());
+  CHECK(site.read(visitor).dismissals.empty());
+}
+
+TEST_CASE("fingerprints that a worker adds during a merge stay; repeating it exceeds no limit", "[readers]") {
+  ReaderFixture site;
+  site.settings.interactions.max_kept = 10;
+  site.settings.interactions.max_excluded = 10 + 20;
+  const ReaderId from = ReaderId::trusted("guest");
+  const std::string source = site.keys().archived_interactions(from.view()),
+                    target = site.keys().archived_interactions(kReader.view());
+  const auto prints = [](int first, int last) {
+    std::string out;
+    for (int i = first; i < last; ++i) out += std::to_string(1000000000 + i);
+    return out;
+  };
+  site.command("SET", target, prints(0, 5));
+  site.command("SET", source, prints(3, 18));
+  FaultyRedis faulty_redis(site.redis);
+  faulty_redis.trips_before_hook = 1;  // after its read
+  faulty_redis.hook = [&] { site.command("APPEND", target, prints(50, 51)); };
+  const auto copy = [&](redis::Redis& redis) {
+    REQUIRE(run_sync(readers::copy_records(redis, site.settings, site.keys(), from, kReader)));
+    return std::string(site.command("GET", target).text());
+  };
+  const std::string joined = prints(0, 5) + prints(50, 51) + prints(5, 18);
+  CHECK(copy(faulty_redis) == joined);
+  CHECK(copy(site.redis) == joined);
+  site.command("SET", source, prints(100, 119));
+  CHECK(copy(site.redis) == joined + prints(100, 119));
+  site.command("SET", source, prints(200, 219));
+  CHECK(copy(site.redis) == joined + prints(100, 119) + prints(217, 219));  // twice the limit
+  CHECK(*site.command("TTL", target).integer() > site.settings.interactions.ttl.count() - 60);
 }
 
 TEST_CASE("reloading one topic ten times leaves the others in the history", "[readers]") {

@@ -41,7 +41,7 @@ struct ErasureFixture : Fixture {
     for (const redis::KeyPattern& pattern : redis::kKeyPatterns) {
       if (pattern.subject == redis::Subject::kNone) continue;
       for (const std::string& name : {reader, visitor}) {
-        const std::string key = prefix + key_for(pattern.pattern, pattern.segment, name);
+        const std::string key = prefix + key_for(pattern, name);
         INFO(key);
         CHECK(keys().pattern_of(key) == &pattern);
         if (pattern.subject == redis::Subject::kValue)
@@ -64,19 +64,23 @@ struct ErasureFixture : Fixture {
   }
   // Returns whether the reader's key exists, or the shared key contains the name.
   bool is_present(const redis::KeyPattern& pattern, const std::string& name) {
-    const std::string key = settings.redis.key_prefix + key_for(pattern.pattern, pattern.segment, name);
+    const std::string key = settings.redis.key_prefix + key_for(pattern, name);
     if (pattern.subject != redis::Subject::kMembers) return command("EXISTS", key).integer() == 1;
     return pattern.type == "zset" ? command("ZSCORE", key, name).number().has_value()
                                   : command("SISMEMBER", key, name).integer() == 1;
   }
-  std::string key_for(std::string_view pattern, std::size_t segment, const std::string& name) const {
+  static std::string key_for(const redis::KeyPattern& row, const std::string& name) {
+    // A key whose value is the name has a hash in its own name.
+    const bool is_value = row.subject == redis::Subject::kValue;
+    const std::string own = is_value ? std::to_string(std::hash<std::string>()(name)) : name;
+    std::string_view pattern = row.pattern;
     std::string out;
     std::size_t number = 0;
     for (; !pattern.empty(); ++number) {
       const std::size_t end = std::min(pattern.find(':'), pattern.size());
       std::string_view piece = pattern.substr(0, end);
       pattern.remove_prefix(std::min(end + 1, pattern.size()));
-      const std::string id = number == segment ? name : "20260306";
+      const std::string id = number == row.segment ? own : "20260306";
       const std::string text = piece == "*" ? id : piece == "{*}" ? "{" + id + "}" : std::string(piece);
       out += (number > 0 ? ":" : "") + text;
     }

@@ -261,9 +261,9 @@ std::string DumpConverter::convert_fingerprints(std::string_view fingerprints) c
 void DumpConverter::convert_members(std::string_view pattern, DumpRecord& record) const {
   using Type = DumpRecord::Type;
   const std::size_t step = record.type == Type::kHash || record.type == Type::kSortedSet ? 2 : 1;
-  const auto each = [&](std::string (*function)(std::string_view)) {
+  const auto each = [&](std::string (*convert_member)(std::string_view)) {
     for (std::size_t i = 0; i < record.members.size(); i += step)
-      record.members[i] = function(record.members[i]);
+      record.members[i] = convert_member(record.members[i]);
   };
   switch (rule_of(pattern).content) {
     case Content::kOther:

@@ -12,7 +12,12 @@ class ErasureRepeater {
  public:
   ErasureRepeater(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
                   const readers::ReaderPseudonyms& hashes, const ErasureSet& erasures)
-      : redis_(redis), database_(database), keys_(settings.redis), hashes_(hashes), erasures_(erasures) {
+      : redis_(redis),
+        database_(database),
+        keys_(settings.redis),
+        tombstone_ttl_(redis::tombstone_ttl(settings.spool.max_age)),
+        hashes_(hashes),
+        erasures_(erasures) {
     for (const ReaderId& each : erasures.readers) found_.insert(each.str());
   }
 
@@ -100,7 +105,12 @@ class ErasureRepeater {
     std::string cursor = "0";
     do {
       FRESHET_TRY(page, redis::run_sync(readers::scan_personal_keys(redis_, keys_, names, cursor)));
-      if (auto ok = redis::run_sync(readers::erase_personal_keys(redis_, names, *page)); !ok) return ok;
+      for (const std::string& each : page->merged_readers) {
+        if (auto ok = database_.put_erasure(each, wall_now()); !ok) return ok;
+      }
+      auto erased =
+          redis::run_sync(readers::erase_personal_keys(redis_, keys_, names, *page, tombstone_ttl_));
+      if (!erased) return erased;
       cursor = page->cursor;
     } while (cursor != "0");
     return {};
@@ -140,6 +150,7 @@ class ErasureRepeater {
   redis::BlockingRedis& redis_;
   database::Database& database_;
   const redis::Keys keys_;
+  const seconds tombstone_ttl_;
   const readers::ReaderPseudonyms& hashes_;
   const ErasureSet& erasures_;
   std::unordered_set<std::string> checked_, found_;  // reader ids

@@ -1,0 +1,210 @@
+// A reader's data moves to another reader, whatever else happens to the two meanwhile.
+#include "core/recorder/merge_worker.h"
+
+#include "core/readers/reader_merge.h"
+#include "core/recorder/erasure_worker.h"
+#include "tests/recorder/fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+const ReaderId kGuest = ReaderId::trusted("guest"), kAnn = ReaderId::trusted("ann");
+
+struct MergeFixture : Fixture {
+  MergeFixture() { std::filesystem::create_directories(settings.spool.path); }
+
+  // Requests the jobs like core/readers/personal_data.cpp.
+  void request_merge(const ReaderId& from, const ReaderId& to, const std::string& job) {
+    command("HSET", keys().job(job), "state", "queued");
+    command("XADD", keys().partition(0).stream(), "*", "op", "merge", "reader", from.view(), "to", to.view(),
+            "job", job);
+  }
+  void request_erasure(const ReaderId& reader, const std::string& job) {
+    command("SET", tombstone(reader), redis::string_at(command("TIME"), 0));
+    command("HSET", keys().job(job), "state", "queued");
+    command("XADD", keys().partition(0).stream(), "*", "op", "erase", "reader", reader.view(), "job", job);
+  }
+  std::string tombstone(const ReaderId& reader) const { return keys().tombstone(pseudonyms.erasure(reader)); }
+  std::string redirect(const ReaderId& reader) const {
+    return keys().merged_into(pseudonyms.erasure(reader));
+  }
+  std::string text(const std::string& key) { return std::string(command("GET", key).text()); }
+  std::string state(const std::string& job) {
+    return std::string(command("HGET", keys().job(job), "state").text());
+  }
+  bool finishes(const std::string& job) {
+    return eventually([&] { return state(job) == "done" || state(job) == "failed"; });
+  }
+  void like(const ReaderId& reader, const std::string& item) {
+    const std::int64_t now = redis::to_int(redis::string_at(command("TIME"), 0));
+    command("ZADD", keys().interactions(reader.view()), now, "l:" + item);
+  }
+  std::vector<std::string> likes(const ReaderId& reader) {
+    const auto members = command("ZRANGE", keys().interactions(reader.view()), 0, -1);
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < members.size(); ++i) out.emplace_back(redis::string_at(members, i).substr(2));
+    return out;
+  }
+  void merge(const ReaderId& from, const ReaderId& to) {
+    const std::string job = "merge-" + from.str() + "-" + to.str();
+    request_merge(from, to, job);
+    if (!thread.joinable()) start();
+    REQUIRE(finishes(job));
+    REQUIRE(becomes_idle());
+  }
+};
+
+using Items = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE_METHOD(MergeFixture, "erasing an account voids spooled events of readers who were merged into it",
+                 "[recorder]") {
+  const ReaderId old = ReaderId::trusted("old");
+  like(old, "a");
+  merge(old, kAnn);
+  REQUIRE(text(redirect(old)) == "ann");
+  command("SET", redirect(ReaderId::trusted("else")), "bob");
+  request_erasure(kAnn, "erasure");
+  REQUIRE(finishes("erasure"));
+  REQUIRE(becomes_idle());
+  CHECK(text(redirect(old)).empty());
+  const std::int64_t now = redis::to_int(redis::string_at(command("TIME"), 0));
+  CHECK(now - redis::to_int(text(tombstone(old))) < 60);
+  CHECK(*command("TTL", tombstone(old)).integer() > settings.spool.max_age.count());
+  CHECK(text(redirect(ReaderId::trusted("else"))) == "bob");
+  CHECK(text(tombstone(ReaderId::trusted("else"))).empty());
+  // A backup that still has the rows is restored without them.
+  std::set<std::string> recorded;
+  const auto erasures = open_database()->erasures_since(UnixSeconds());
+  REQUIRE(erasures);
+  for (const auto& each : *erasures) recorded.insert(each.reader);
+  CHECK(recorded.contains(pseudonyms.erasure(old)));
+  CHECK(recorded.contains(pseudonyms.erasure(kAnn)));
+}
+
+TEST_CASE_METHOD(MergeFixture, "erasing a merged reader removes their names from the account", "[recorder]") {
+  const std::string names = keys().merged_names(kAnn.view());
+  command("ZADD", names, 1, kGuest.view(), 2, kGuest.str() + kIdMark + "3", 3, "guest2", 4,
+          std::string("guest2") + kIdMark + "3");
+  request_erasure(kGuest, "erasure");
+  start();
+  REQUIRE(finishes("erasure"));
+  REQUIRE(becomes_idle());
+  const auto left = command("ZRANGE", names, 0, -1);
+  REQUIRE(left.size() == 2);
+  CHECK(left[0].text() == "guest2");
+  CHECK(left[1].text() == std::string("guest2") + kIdMark + "3");
+}
+
+TEST_CASE_METHOD(MergeFixture, "a merge moves nothing of or to a reader whose erasure is pending",
+                 "[recorder]") {
+  const bool erases_source = GENERATE(true, false);
+  const ReaderId& erased = erases_source ? kGuest : kAnn;
+  like(kGuest, "a");
+  request_erasure(erased, "erasure");
+  command("SET", tombstone(erased), 1);  // long before the merge was requested
+  request_merge(kGuest, kAnn, "merge");
+  start();
+  REQUIRE(finishes("merge"));
+  REQUIRE(finishes("erasure"));
+  REQUIRE(becomes_idle());
+  CHECK(state("merge") == "done");
+  CHECK(likes(kAnn).empty());
+  CHECK(likes(kGuest) == (erases_source ? Items() : Items{"a"}));
+  CHECK(text(redirect(kGuest)).empty());
+}
+
+TEST_CASE_METHOD(MergeFixture, "a merge moves nothing if a reader was erased after it was requested",
+                 "[recorder]") {
+  const ReaderId& erased = GENERATE(true, false) ? kGuest : kAnn;
+  like(kGuest, "a");
+  const std::int64_t now = redis::to_int(redis::string_at(command("TIME"), 0));
+  command("SET", tombstone(erased), now - 100);
+  merge(kGuest, kAnn);
+  CHECK(likes(kAnn) == Items{"a"});  // erased before
+  like(kGuest, "b");
+  command("SET", tombstone(erased), now + 100);
+  request_merge(kGuest, kAnn, "again");
+  REQUIRE(finishes("again"));
+  REQUIRE(becomes_idle());
+  CHECK(likes(kGuest) == Items{"b"});
+  CHECK(likes(kAnn) == Items{"a"});
+}
+
+TEST_CASE_METHOD(MergeFixture, "nothing is left of a merged reader who had cleared their history",
+                 "[recorder]") {
+  command("HSET", keys().view_times(kGuest.view()), "t", 1700000000, "r", 1700000001, "t:a", 1700000002);
+  command("RPUSH", keys().view_history(readers::ViewKind::kTopic, kGuest.view()), "a");
+  command("HSET", keys().view_times(kAnn.view()), "t", 1700000000);
+  merge(kGuest, kAnn);
+  for (const std::string& key : keys().keys_about(kGuest.view(), settings.timeline.channels)) {
+    INFO(key);
+    CHECK(command("EXISTS", key).integer() == 0);
+  }
+  CHECK(command("HGET", keys().view_times(kAnn.view()), "t").text() == "1700000000");
+}
+
+TEST_CASE_METHOD(MergeFixture, "a merge does not wait for room in the stream", "[recorder]") {
+  settings.recorder.stream_max_len = 1;
+  command("ZADD", keys().followed_authors(kGuest.view()), 0, "bob", 0, "eve");
+  command("ZADD", keys().followers("bob"), 1, kGuest.view());
+  command("ZADD", keys().followers("eve"), 1, kGuest.view());
+  merge(kGuest, kAnn);
+  CHECK(command("ZCARD", keys().followed_authors(kAnn.view())).integer() == 2);
+  CHECK(command("ZCARD", keys().followed_authors(kGuest.view())).integer() == 0);
+}
+
+TEST_CASE_METHOD(MergeFixture, "a pass of merges ends when the recorder stops, or soon", "[recorder]") {
+  auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
+  REQUIRE(database);
+  recorder::Streams stream(settings, server.endpoint());
+  REQUIRE(recorder::create_groups(stream.redis(), stream.keys()));
+  recorder::MergeWorker worker(settings, server.endpoint(), pseudonyms, settle_time);
+  like(kGuest, "a");
+  request_merge(kGuest, kAnn, "merge");
+  while (!stream.has_claimed_all()) REQUIRE(stream.claim_pending());
+  auto batch = stream.read();
+  REQUIRE(batch);
+  worker.add(batch->merges);
+  using Worker = recorder::MergeWorker;
+  const auto start_time = Worker::Clock::now();
+  const auto nobody = [](const ReaderId&) { return false; };
+  const auto run = [&](bool stops, milliseconds later = {}) {
+    const std::atomic<bool> stop{stops};
+    auto done = worker.run(**database, stream, nobody, stop, start_time + later);
+    REQUIRE(done);
+    return *done;
+  };
+  run(true);
+  CHECK(likes(kGuest) == Items{"a"});
+  CHECK(worker.needs_read());  // the recorder does not sleep
+  SECTION("and continues later") {
+    run(false);
+    CHECK(likes(kAnn) == Items{"a"});
+  }
+}
+
+TEST_CASE_METHOD(MergeFixture, "items that the account's timeline cannot take stay in the visitor's",
+                 "[recorder]") {
+  settings.timeline.channels = {"discover"};
+  const std::string source = keys().timeline("discover", kGuest.view());
+  command("ZADD", source, 1, "a", 2, "b");
+  command("SET", keys().timeline("discover", kAnn.view()), "not a ZSET");
+  merge(kGuest, kAnn);
+  CHECK(command("ZCARD", source).integer() == 2);
+}
+
+TEST_CASE_METHOD(MergeFixture, "a merge into an account ends only a redirect that leads back", "[recorder]") {
+  const ReaderId visitor = ReaderId::trusted("visitor"), bob = ReaderId::trusted("bob");
+  merge(kAnn, bob);
+  merge(visitor, kAnn);
+  CHECK(text(redirect(visitor)) == "ann");
+  CHECK(text(redirect(kAnn)) == "bob");
+  merge(bob, visitor);  // visitor → ann → bob
+  CHECK(text(redirect(bob)) == "visitor");
+  CHECK(text(redirect(kAnn)).empty());
+  CHECK(text(redirect(visitor)) == "ann");
+}
