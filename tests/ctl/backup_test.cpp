@@ -916,7 +916,7 @@ TEST_CASE("a backup of the previous schema replaces the data of that schema, wit
   for (const std::string& each : erased)
     SqliteShell(site.path("freshet.db"))
         .run("INSERT INTO meta VALUES ('erased:" + identity->erasure_pseudonym(ReaderId::trusted(each)) +
-             "', '" + now + "')");
+             "', '" + std::to_string(unix_s(wall_now())) + "')");
   redis::Pipeline old_data;
   old_data.add("HSET", site.keys().rank_meta(), "schema", 2);
   REQUIRE(site.redis_there.call(old_data));

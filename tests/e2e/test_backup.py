@@ -251,10 +251,9 @@ def test_an_upgrade_from_the_previous_schema_keeps_every_count(instance, folder,
     for reader in readers:
         use_everything(service, reader, items)
         wait_until_recorded(service, reader, len(items))
+    expected = responses(service, readers, items)
     wait_until_idle(service)
-    backup = os.path.join(folder, "backup")
-    invocation = invocation_of(service)
-    before, expected = content(service), responses(service, readers, items)
+    backup, invocation, before = os.path.join(folder, "backup"), invocation_of(service), content(service)
     # As OPERATIONS.md says; the previous version is this one, with its data made that version's.
     stop_freshetd(service)
     ctl(service, "backup", backup, "-q")
