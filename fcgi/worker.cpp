@@ -146,6 +146,7 @@ class WorkerProcess {
       services_.impressions.flush();
       services_.reads.flush();
       services_.timelines.flush_activity();
+      services_.users.flush();
       services_.feed.notify_when_recorded([this] {
         services_.background.drain(Clock::now() + settings_.redis.timeout * 20,
                                    [this] { services_.loop.stop(); });

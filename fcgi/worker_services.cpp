@@ -23,7 +23,6 @@ namespace {
 // Bulk commands have their own connection with a longer timeout, because a slow one must not break
 // the requests on the common connection.
 constexpr milliseconds kBulkTimeout{5000};
-constexpr int kMaxMerges = 4;                 // of one reader after another that are followed
 constexpr std::size_t kMaxQueuedExports = 4;  // exports that wait for the database
 
 std::string random_id() {
@@ -100,6 +99,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
       impressions_timer(loop),
       reads_timer(loop),
       active_readers_timer(loop),
+      erased_visitors_timer(loop),
       rank_updater(background, settings, keys, make_scheduler(rank_updater_timer), &slot.crash_journal),
       contributions(background, settings, keys, random_id, make_scheduler(contributions_timer)),
       hot(*redis, {background, rank_updater, contributions}, settings, keys, random_id),
@@ -165,6 +165,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
     store->on_use([this](const ReaderId& reader, const ItemId& item, std::optional<UnixSeconds> at,
                          bool is_noted) { feed.record_use(reader, item, at, is_noted); });
   }
+  users.erase_again(background, make_scheduler(erased_visitors_timer));
   feed.on_impressions([this](std::span<const ItemId> page) { impressions.add(page); });
 }
 
@@ -186,7 +187,7 @@ Task<Result<void>> WorkerServices::replay_event(const std::vector<std::string_vi
 }
 
 Task<Result<ReaderId>> WorkerServices::merge_target(ReaderId reader) {
-  for (int merges = 0; merges < kMaxMerges; ++merges) {
+  for (int merges = 0; merges < readers::kMaxMerges; ++merges) {
     redis::Pipeline read;
     read.add("GET", keys.merged_into(secrets.identity.erasure_pseudonym(reader)));
     FRESHET_CO_TRY(target, co_await redis::run_one(*bulk, read));

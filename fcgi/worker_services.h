@@ -78,7 +78,8 @@ struct WorkerServices {
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
-  Timer rank_updater_timer, contributions_timer, impressions_timer, reads_timer, active_readers_timer;
+  Timer rank_updater_timer, contributions_timer, impressions_timer, reads_timer, active_readers_timer,
+      erased_visitors_timer;
   hot::RankUpdater rank_updater;
   hot::ContributionBuffer contributions;
   hot::RedisHotStore hot;

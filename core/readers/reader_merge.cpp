@@ -41,8 +41,8 @@ std::vector<Entry> parse_entries(const redis::Reply& pairs) {
   return out;
 }
 
-// The source's fingerprints that the target lacks: the newest that fit, oldest first. The target may
-// have twice as many as it keeps, until reader_put.lua removes the oldest.
+// The source's fingerprints that the target lacks: the newest that fit, oldest first. The target
+// may have twice as many as it keeps, until reader_put.lua removes the oldest.
 std::string missing_archived(std::string_view target, std::string_view source, std::size_t limit) {
   std::unordered_set<std::string_view> known;
   for (std::size_t at = 0; at + kFingerprintDigits <= target.size(); at += kFingerprintDigits)

@@ -65,12 +65,15 @@ Result<FeedBody> parse_feed(json::Value body) {
 }
 
 // Identifies a repeated request for the same page: by the last page received, otherwise by the
-// event id.
-Result<std::string> idempotency_key(const FeedBody& body, http::PageTokenSigner& pages) {
+// event id. Drops a page that the visitor of the cookie received before they signed in.
+Result<std::string> idempotency_key(FeedBody& body, http::PageTokenSigner& pages,
+                                    const std::optional<VisitorId>& cookie) {
   const std::string action(body.action_letter);
   if (!body.page.empty()) {
-    FRESHET_TRY(last, pages.verify(body.request.reader, body.page));
-    return action + ".p." + std::to_string(last->generation) + "." + std::to_string(last->sequence);
+    const auto last = pages.verify(body.request.reader, body.page);
+    if (last) return action + ".p." + std::to_string(last->generation) + "." + std::to_string(last->sequence);
+    if (!cookie || !pages.verify(anonymous_reader(*cookie), body.page)) return tl::unexpected(last.error());
+    body.page.clear();
   }
   if (!body.event.empty()) return action + ".e." + body.event.str();
   return std::string();
@@ -138,7 +141,7 @@ Task<Result<Response>> post_feed(Call& call) {
   parsed->request.reader = std::move(*reader);
   parsed->request.cost = call.search_cost();
   parsed->request.allow_writes = !call.must_spool() && call.may_store(parsed->request.reader);
-  FRESHET_CO_TRY(name, idempotency_key(*parsed, services.page_tokens));
+  FRESHET_CO_TRY(name, idempotency_key(*parsed, services.page_tokens, call.auth_result->cookie));
   call.request.on_deadline = [&call, &feed_body = *parsed] { return deadline_reply(call, feed_body); };
 
   if (parsed->request.action == feed::FeedAction::kPeek) {

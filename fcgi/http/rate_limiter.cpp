@@ -181,7 +181,14 @@ bool RateLimiter::may_store_anonymous(std::string_view reader, std::string_view 
   const std::int64_t today = std::chrono::floor<std::chrono::days>(now).time_since_epoch().count();
   const std::uint64_t key = hash_key(reader, hash_key("anonymous reader", table_.seed()));
   for (int back = 0; back <= kKnownDays; ++back) {
-    if (counts_.count(key, today - back) > 0) return true;
+    // A counter holds the reader's age in days, plus 1. It moves to today, since new counters replace
+    // those of other days first.
+    const std::uint32_t known = counts_.count(key, today - back);
+    if (known == 0) continue;
+    const std::uint32_t number = known + static_cast<std::uint32_t>(back);
+    if (back > 0 && number > std::uint32_t{kKnownDays} + 1) break;
+    while (back > 0 && counts_.increment(key, today) < number) continue;
+    return true;
   }
   const std::uint64_t network =
       hash_key(network_prefix(address), hash_key("anonymous readers", table_.seed()));

@@ -115,6 +115,19 @@ def test_after_login_the_account_has_the_visitors_state_and_its_feed_repeats_not
     site.check()
 
 
+def test_a_page_that_is_open_while_its_reader_signs_in_loads_more(site, name):
+    ann, cookie, other = name("ann"), visitor(site), visitor(site)
+    first = feed(site, cookie, limit=2)
+    body = {"action": "load_more", "limit": 2, "page": first["page"]}
+    for _ in range(2):
+        reply = site.public().post("/api/feed", body, headers=account(ann, cookie))
+        assert reply.status == 200 and len(reply.json()["data"]["items"]) == 2, reply
+        assert reply.json()["data"]["page"] != first["page"]
+    # A page of neither the account nor the cookie's visitor.
+    for headers in (account(ann), account(ann, other), other):
+        assert_problem(site.public().post("/api/feed", body, headers=headers), 400, "bad_page")
+
+
 def test_a_request_without_both_names_looks_for_no_visitor(site, name):
     cookie, public = visitor(site), site.public()
     read(site, cookie, "item1")

@@ -252,6 +252,25 @@ TEST_CASE("a network has so many new anonymous readers a day, and knows them for
     CHECK(unbounded.limits.may_store_anonymous(std::to_string(i), "192.0.2.1", kMidnight));
 }
 
+TEST_CASE("a busy site does not forget an anonymous reader who returns", "[limits]") {
+  LimitSettings limits = settings();
+  limits.anonymous_per_network = 1;
+  Fixture fixture(limits);
+  const auto may_store = [&](const char* reader, int day, std::string_view address) {
+    return fixture.limits.may_store_anonymous(reader, address, kMidnight + std::chrono::days(day));
+  };
+  REQUIRE(may_store("a", 0, "192.0.2.1"));
+  for (const int day : {1, 3, 7}) {
+    REQUIRE(may_store("a", day, "192.0.2.1"));
+    // More counters of that day than the table holds.
+    for (int i = 0; i < 300'000; ++i)
+      fixture.limits.number_page_view("track", "n", std::to_string(i), kMidnight + std::chrono::days(day));
+    const std::string address = "198.51." + std::to_string(day) + ".1";
+    REQUIRE(may_store("b", day, address));  // the network's one
+    CHECK(may_store("a", day, address));
+  }
+}
+
 TEST_CASE("the searches of a network's anonymous readers may use 100 ms of CPU a second", "[limits]") {
   constexpr RouteCost kSearch{"feed", &LimitSettings::feed, true, {}, true};
   Fixture fixture;

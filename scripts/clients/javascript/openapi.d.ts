@@ -240,7 +240,7 @@ export interface paths {
         put?: never;
         /**
          * At sign-in, move everything about a reader to another one
-         * @description A job moves views, interactions, dismissals, timelines and follows, in Redis and in the database, and repeats that after a few seconds for reports that were on their way. The feed of the target then leaves out what either has seen. Merging an unknown reader, or one into itself, moves nothing; of several merges of one reader the first moves everything, and later events follow the last.
+         * @description A job moves views, interactions, dismissals, timelines and follows, in Redis and in the database, and repeats that after a few seconds for reports that were on their way. The feed of the target then leaves out what either has seen. Merging an unknown reader, or one into itself, moves nothing; of several merges of one reader the first moves everything, and later events follow the last. Nothing is moved if either reader is being erased, or was erased after the request.
          */
         post: operations["mergeHistory"];
         delete?: never;
@@ -727,7 +727,7 @@ export interface components {
             agent_id?: components["schemas"]["MaybeId"];
             /** @description Only the first 512 bytes are used. */
             query?: string | null;
-            /** @description `page` of the last response; the same page and action within 60 s return the same items again */
+            /** @description `page` of the last response; the same page and action within 60 s return the same items again. A page from before the visitor signed in counts as none */
             page?: string | null;
             eventId?: components["schemas"]["EventId"];
         };
@@ -1050,7 +1050,7 @@ export interface components {
         };
         Job: {
             /**
-             * @description waiting: an erasure that is done except on `hosts`
+             * @description waiting: an erasure that is done except on `hosts`. failed: an erasure that has not reached a spool within ten minutes, or a merge that Redis has refused for so long
              * @enum {unknown}
              */
             state: "queued" | "running" | "waiting" | "done" | "failed";
