@@ -28,8 +28,9 @@ class LastLists {
   void store(const hot::ListQuery& query, const hot::HotList& list);
   // Null if there is none.
   std::shared_ptr<const hot::HotList> load(const hot::ListQuery& query) const;
-  // Drops all lists, because they may contain an item that was hidden or removed. Every worker calls
-  // this when it hears of the change, so a list that a slower worker stores again is dropped as well.
+  // Drops all lists, because they may contain an item that was hidden or removed. Every worker
+  // calls this when it hears of the change, so a list that a slower worker stores again is dropped
+  // as well.
   void clear();
 
  private:
