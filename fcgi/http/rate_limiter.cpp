@@ -181,8 +181,8 @@ bool RateLimiter::may_store_anonymous(std::string_view reader, std::string_view 
   const std::int64_t today = std::chrono::floor<std::chrono::days>(now).time_since_epoch().count();
   const std::uint64_t key = hash_key(reader, hash_key("anonymous reader", table_.seed()));
   for (int back = 0; back <= kKnownDays; ++back) {
-    // A counter holds the reader's age in days, plus 1. It moves to today, since new counters replace
-    // those of other days first.
+    // A counter holds the reader's age in days, plus 1. It moves to today, since new counters
+    // replace those of other days first.
     const std::uint32_t known = counts_.count(key, today - back);
     if (known == 0) continue;
     const std::uint32_t number = known + static_cast<std::uint32_t>(back);

@@ -172,7 +172,8 @@ class Restorer {
     if (!fs::exists(database_path(), ignored)) return {};
     if (const auto now = database::Database::open(database_path(), database::Database::Mode::kRead)) {
       if (auto ok = read_erasures(**now); !ok) return ok;
-      // install_database() removes the write-ahead log, so what it lists must be in the file before.
+      // install_database() removes the write-ahead log, so what it lists must be in the file
+      // before.
       FRESHET_TRY(current, database::Database::open(database_path(), database::Database::Mode::kWrite));
       return (*current)->truncate_wal();
     }

@@ -26,9 +26,9 @@ struct RedisSaveResult {
   std::int64_t foreign_keys = 0;  // under our prefix but not Freshet's by name or type: not written
 };
 
-// Leaves out keys that are rebuilt from others (hot:rank, cached lists, feed buffers), keys with less
-// than a minute to live, and what anonymous readers did: no database lists their erasures, so a
-// restore could not repeat them. O(keys); memory: their names. Errors: Redis' and the dump's.
+// Leaves out keys that are rebuilt from others (hot:rank, cached lists, feed buffers), keys with
+// less than a minute to live, and what anonymous readers did: no database lists their erasures, so
+// a restore could not repeat them. O(keys); memory: their names. Errors: Redis' and the dump's.
 Result<RedisSaveResult> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings,
                                    DumpWriter& dump, ProgressLine& line);
 
