@@ -21,6 +21,13 @@ foreach(script ${scripts})
   if(source MATCHES "--@include ([a-z_]+)")
     message(FATAL_ERROR "${script}: no part ${CMAKE_MATCH_1}")
   endif()
+  # Lines of comment stay behind: each new connection sends all scripts.
+  string(REGEX REPLACE "\n *--[^\n]*" "" source "\n${source}")
+  string(LENGTH "${source}" length)
+  if(length GREATER 16384)
+    message(FATAL_ERROR "${script}: longer than what Redis accepts from a client that is not authenticated. Redis would close "
+      "the connection before a worker has read that its password is wrong.")
+  endif()
   string(SHA1 sha1 "${source}")
   string(REPLACE "_" ";" words "${name}")
   set(camel "")
