@@ -254,7 +254,7 @@ def measure_all(meter, sizes, prefix):
 
     with meter.measure_growth("article put", articles, patterns("item", "hot:article")):
         put()
-    with meter.measure_growth(f"article read by {sizes.visitors}, in addition", articles, patterns("hot:article", "hot:uv:hll")):
+    with meter.measure_growth(f"article read by {sizes.visitors}, in addition", articles, patterns("hot:article", "hot:uv:hll", "hot:uv")):
         read()
         meter.measure_freed("session of reading, 30 minutes", articles * sizes.visitors, patterns("hot:session"))
         meter.measure_freed(f"reader with {min(sizes.visitors, FULL)} interests by reading, 180 days", articles, patterns("user:interactions"))
