@@ -29,7 +29,7 @@ def create_big_list(service):
     """Creates a hot list of 100 items with long titles, several MB in all. Returns its request target."""
     for at in range(0, 100, 20):
         lines = [json.dumps({"id": f"big-{number}", "title": "\\" * 1024, "url": "\x02" * 2048, "published_at": int(time.time()),
-                             "tags": ["big"] + [f"{tag:02}" + '"' * 120 for tag in range(31)]}) for number in range(at, at + 20)]
+                             "tags": ["big"] + [f"{tag:02}" + '"' * 61 for tag in range(31)]}) for number in range(at, at + 20)]
         assert service.internal().post("/api/items", "\n".join(lines)).json()["accepted"] == 20
         for number in range(at, at + 20):
             assert service.public().view(f"big-{number}", "f").status == 200

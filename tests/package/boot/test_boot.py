@@ -104,7 +104,7 @@ def install_package(machine, deb):
 
 def test_the_documented_commands_install_a_service_without_doctor_errors(machine, deb, server, session_check):
     build, choice, *steps = deployment()
-    assert "cpack -G DEB" in build and choice.startswith("server=redis ") and len(steps) == 8
+    assert "cpack -G DEB" in build and choice.startswith("server=redis ") and len(steps) == 9
     machine.copy_file(deb, "/root/build/release/" + os.path.basename(deb))
     machine.boot()
     *before, doctor = steps
