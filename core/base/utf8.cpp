@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-
-#include "core/base/log.h"
+#include <stdexcept>
 
 namespace freshet::utf8 {
 namespace {
@@ -42,8 +40,7 @@ const icu::Normalizer2& load(Instance instance) {
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* const loaded = instance(error);
   if (U_SUCCESS(error) != 0) return *loaded;
-  log::error("icu_unusable", {{"error", u_errorName(error)}});
-  std::abort();
+  throw std::runtime_error(std::string("ICU is unusable: ") + u_errorName(error));
 }
 
 std::string normalize(const icu::Normalizer2& normalizer, std::string_view text) {
