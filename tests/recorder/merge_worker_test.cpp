@@ -157,6 +157,29 @@ TEST_CASE_METHOD(MergeFixture, "a merge does not wait for room in the stream", "
   CHECK(command("ZCARD", keys().followed_authors(kGuest.view())).integer() == 0);
 }
 
+TEST_CASE_METHOD(MergeFixture, "a merge that Redis refuses is tried again and delays no other job",
+                 "[recorder]") {
+  const ReaderId other = ReaderId::trusted("other"), last = ReaderId::trusted("last");
+  like(kGuest, "a");
+  like(other, "b");
+  command("SET", keys().interactions(kAnn.view()), "not a ZSET");
+  request_merge(kGuest, kAnn, "refused");
+  request_merge(other, last, "merge");
+  request_erasure(ReaderId::trusted("forgotten"), "erasure");
+  put(item("x", "Meanwhile"));
+  start();
+  REQUIRE(finishes("merge"));
+  REQUIRE(finishes("erasure"));
+  CHECK(likes(last) == Items{"b"});
+  CHECK(state("refused") != "done");
+  CHECK(shared->report.state.load() == RecorderState::kRunning);
+  command("DEL", keys().interactions(kAnn.view()));
+  REQUIRE(finishes("refused"));
+  REQUIRE(becomes_idle());
+  CHECK(likes(kAnn) == Items{"a"});
+  CHECK(recorded().size() == 1);
+}
+
 TEST_CASE_METHOD(MergeFixture, "a pass of merges ends when the recorder stops, or soon", "[recorder]") {
   auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
   REQUIRE(database);
@@ -184,6 +207,18 @@ TEST_CASE_METHOD(MergeFixture, "a pass of merges ends when the recorder stops, o
   SECTION("and continues later") {
     run(false);
     CHECK(likes(kAnn) == Items{"a"});
+  }
+  SECTION("and gives up a job that Redis refuses for too long") {
+    command("SET", keys().interactions(kAnn.view()), "not a ZSET");
+    CHECK(run(false).empty());
+    CHECK(run(false, Worker::kMaxRetryTime - seconds(1)).empty());
+    const auto done = run(false, Worker::kMaxRetryTime);
+    REQUIRE(done.size() == 1);
+    REQUIRE(redis.call(worker.completion_commands(done)));
+    CHECK(state("merge") == "failed");
+    CHECK(likes(kGuest) == Items{"a"});
+    worker.remove_finished(done);
+    CHECK(worker.pending_count() == 0);
   }
 }
 
