@@ -12,7 +12,7 @@ import pytest
 from client import assert_problem
 from recorded import RecorderData
 from service import LONG_TIMEOUTS, Instance, wait_until
-from test_anonymous import ITEMS, dismiss, feed, history, ids, keys_of, put_items, read, reader_of, recommended, visitor
+from test_anonymous import ITEMS, dismiss, feed, history, ids, keys_of, read, reader_of, recommended, start_with_items, visitor
 
 KEY = "0123456789abcdef-1"
 
@@ -33,13 +33,7 @@ def start(**directives):
     with open(path, "w", encoding="ascii") as file:
         file.write(KEY + "\n")
     service.configure(identity__token_keys=f'{{ k1 = "{path}" }}')
-    try:
-        service.start()
-        put_items(service)
-    except BaseException:
-        service.stop()
-        raise
-    return service
+    return start_with_items(service)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +216,7 @@ def test_any_two_readers_are_merged_with_rows_follows_and_timelines(site, name):
     assert exported["database"] == {"interactions": [], "not_interested": [], "follows": []}
     # Again, an unknown one, and into itself.
     nothing = dict.fromkeys(("views", "interactions", "dismissals", "timeline", "follows", "rows"), 0)
-    assert merge(site, guest, ann) == merge(site, name("nobody"), ann) == merge(site, ann, ann) == nothing
+    assert merge(site, guest, ann) == merge(site, name("unknown"), ann) == merge(site, ann, ann) == nothing
     assert rows(site, ann)[1:] == [1, 1]
     # An erasure of the account reaches what was merged into it.
     job = internal.delete(f"/api/users/{ann}").json()["job"]
