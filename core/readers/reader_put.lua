@@ -14,7 +14,7 @@ for k = 1, #KEYS, 2 do
   local to = from + 3 * ARGV[from - 1] - 1
   local written, new = pcall(put, KEYS[k], KEYS[k + 1], from, to)
   from = to + 2
-  -- Redis 7 makes a string of the error.
-  if written then added = added + new else failure = redis.error_reply(type(new) == 'table' and new.err or new) end
+  -- The error is that of Redis, as it is; Redis 7 makes a string of it.
+  if written then added = added + new else failure = { err = type(new) == 'table' and new.err or new } end
 end
 return failure or added

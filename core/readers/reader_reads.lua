@@ -20,7 +20,7 @@ for k = 1, #KEYS, 5 do
     end
   end)
   from = next_from
-  -- Redis 7 makes a string of the error.
-  if not written then failure = redis.error_reply(type(err) == 'table' and err.err or err) end
+  -- The error is that of Redis, as it is; Redis 7 makes a string of it.
+  if not written then failure = { err = type(err) == 'table' and err.err or err } end
 end
 return failure or 1
