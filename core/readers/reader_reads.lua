@@ -16,7 +16,7 @@ for k = 1, #KEYS, 5 do
   local written, err = pcall(function()
     if to > from then put(KEYS[k], KEYS[k + 1], from + 1, to) end
     for i = views, next_from - 1, 2 do
-      add_view(KEYS[k + 2], KEYS[k + 3], KEYS[k + 4], ARGV[i], 't', tonumber(ARGV[5]), tonumber(ARGV[6]), min(tonumber(ARGV[i + 1]), clock), 0, clock)
+      add_view(KEYS[k + 2], KEYS[k + 3], KEYS[k + 4], ARGV[i], 't', tonumber(ARGV[5]), ARGV[6], min(tonumber(ARGV[i + 1]), clock), 0, clock)
     end
   end)
   from = next_from

@@ -15,4 +15,4 @@ if event ~= '' then  -- as RedisReaderStore::append_applied_event()
   call('EXPIRE', events, 86400)
 end
 local given = tonumber(ARGV[5])
-return add_view(KEYS[1], KEYS[2], KEYS[4], ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), given and min(given, clock), tonumber(ARGV[7]), clock)
+return add_view(KEYS[1], KEYS[2], KEYS[4], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], given and min(given, clock), tonumber(ARGV[7]), clock)

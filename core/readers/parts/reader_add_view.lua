@@ -1,5 +1,5 @@
 -- Defines add_view(): adds a view to a reader's history as reader_view.lua says.
--- Parameters: the list, user:views:at and feed:state of the reader; the item; t (topic) or r (reply); maximum items; TTL s; time of the view or nil
+-- Parameters: the list, user:views:at and feed:state of the reader; the item; t (topic) or r (reply); maximum items; TTL s (a text); time of the view or nil
 -- (now), at most `clock`; 1 if merged, else 0; Redis' time. Returns 1, or 0 if the view changes nothing.
 local function add_view(list, times, state, item, letter, limit, ttl, given, merged, clock)
   local at, prefix = given or clock, letter .. ':'
@@ -11,7 +11,7 @@ local function add_view(list, times, state, item, letter, limit, ttl, given, mer
     if at <= max(latest, oldest) then return 0 end
   end
 
-  local first, length = call('LRANGE', list, 0, 0)[1], 0
+  local first, length = call('LRANGE', list, '0', '0')[1], 0
   if first ~= item then
     if first then call('LREM', list, 0, item) end
     local function is_later(other) return (tonumber(call('HGET', times, prefix .. other)) or 0) > at - merged end
@@ -38,9 +38,9 @@ local function add_view(list, times, state, item, letter, limit, ttl, given, mer
     for _, removed in ipairs(call('LRANGE', list, limit, -1)) do call('HDEL', times, prefix .. removed) end
     call('LTRIM', list, 0, limit - 1)
   end
-  if call('EXISTS', state) == 1 then call('HINCRBY', state, 'noted', 1) end  -- as feed_external.lua
+  if call('EXISTS', state) == 1 then call('HINCRBY', state, 'noted', '1') end  -- as feed_external.lua
   for _, key in ipairs({list, times}) do
-    if merged == 0 or call('TTL', key) < ttl then call('EXPIRE', key, ttl) end
+    if merged == 0 or call('TTL', key) < ttl + 0 then call('EXPIRE', key, ttl) end
   end
   return 1
 end

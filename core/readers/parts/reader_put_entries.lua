@@ -1,6 +1,7 @@
 -- Defines put(key, companion, from, to), which adds the entries ARGV[from] to ARGV[to] to one reader's keys as reader_put.lua says, and returns the
 -- number of new members. Expects ARGV 1–4 as there.
-local max_members, ttl, max_prints, clock = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(call('TIME')[1])
+local max_members, ttl, max_prints, now = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), call('TIME')[1]
+local clock = tonumber(now)
 local function exclude(earlier, removed)
   local prints = ''
   for _, member in ipairs(removed) do
@@ -19,8 +20,8 @@ end
 local function put(key, companion, from, to)
   local newest, times_and_members = ARGV[4] == '' and 0 or clock, {}
   for i = from, to, 3 do
-    local at = tonumber(ARGV[i]) or clock
-    newest = max(newest, at)
+    local at = ARGV[i] == '' and now or ARGV[i]
+    newest = max(newest, at + 0)
     times_and_members[#times_and_members + 1], times_and_members[#times_and_members + 2] = at, ARGV[i + 1]
   end
   local new = call('ZADD', key, 'GT', unpack(times_and_members))
@@ -44,8 +45,8 @@ local function put(key, companion, from, to)
   end
   local new_ttl, changes_both = max(1, old_ttl, newest + ttl - clock), removed[1] or not max_prints
   if changes_both or old_ttl < new_ttl - (tonumber(ARGV[4]) or 0) then
-    call('EXPIRE', key, new_ttl)
-    if changes_both or old_ttl >= 0 then call('EXPIRE', companion, new_ttl) end
+    call('EXPIRE', key, format('%d', new_ttl))
+    if changes_both or old_ttl >= 0 then call('EXPIRE', companion, format('%d', new_ttl)) end
   end
   return new
 end
