@@ -1,8 +1,11 @@
 // Main function of freshetd: reads the command line and the configuration, loads what every worker
 // inherits, and runs the master.
 
+#include <sys/stat.h>
+
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "core/base/log.h"
 #include "core/config/config.h"
@@ -58,6 +61,31 @@ TokenBucketTable make_bucket_table(std::size_t bytes, Handover* previous) {
   return TokenBucketTable(bytes);
 }
 
+// Tells whether tune.file changed since the configuration was read.
+class TunedFileWatch {
+ public:
+  void set_path(const std::string& path) {
+    if (std::exchange(path_, path) != path) version_ = read_version();
+  }
+  // True once for each change, so that a reload that fails is not repeated.
+  bool has_changed() {
+    const auto version = read_version();
+    return std::exchange(version_, version) != version;
+  }
+
+ private:
+  // Inode and time of the last change; zeros without a file.
+  using Version = std::pair<ino_t, std::int64_t>;
+  Version read_version() const {
+    struct stat found {};
+    if (path_.empty() || stat(path_.c_str(), &found) != 0) return {};
+    return {found.st_ino, found.st_mtim.tv_sec * 1'000'000'000 + found.st_mtim.tv_nsec};
+  }
+
+  std::string path_;
+  Version version_{};
+};
+
 int run(const Options& options, Program program) {
   auto handover = Handover::from_environment();
   if (!handover) {
@@ -75,7 +103,10 @@ int run(const Options& options, Program program) {
   log::open(settings.error_log, settings.log_level);
   for (const std::string& warning : first->configuration.warnings)
     log::warning("config_warning_issued", {{"text", warning}});
+  TunedFileWatch tuned_file;
+  tuned_file.set_path(settings.tune_file);
   MasterOptions master;
+  master.needs_reload = [&tuned_file] { return tuned_file.has_changed(); };
   master.allow_root = options.allow_root;
   master.program = std::move(program);
   master.program.test_arguments = {master.program.arguments[0], "-t", "-y", options.config};
@@ -105,7 +136,9 @@ int run(const Options& options, Program program) {
     return run_status_process(serving, board, listen_fd);
   };
   const auto load = [&]() -> Result<GenerationSpec> {
+    static_cast<void>(tuned_file.has_changed());  // this reads it, whatever caused the reload
     FRESHET_TRY(next, load_service_config(options, random_salt));
+    tuned_file.set_path(next->configuration.settings.tune_file);
     return make_generation_spec(std::move(*next), board, tables, model_handoff);
   };
   return run_master(make_generation_spec(std::move(*first), board, tables, model_handoff), board, load,

@@ -12,6 +12,7 @@
 #include "core/config/aliases.h"
 #include "core/config/config_check.h"
 #include "core/config/config_directives.h"
+#include "core/config/tuning.h"
 
 namespace freshet {
 namespace {
@@ -92,6 +93,8 @@ class ConfigReader {
  public:
   void read_environment();
   void read_file(const fs::path& path);
+  // Applies the values of tune.file to directives that are not set, or set to "auto".
+  void read_tuning();
   void finish(const fs::path& main_file);
   ConfigSources sources() const;
 
@@ -295,6 +298,32 @@ void ConfigReader::finish(const fs::path& main_file) {
   }
 }
 
+// A service must not fail to start because of the file, so what is wrong with it is a warning.
+void ConfigReader::read_tuning() {
+  if (!errors.empty()) return;
+  const auto ignore = [&](const std::string& why) {
+    warnings.push_back(settings.tune_file + " is ignored: " + why);
+  };
+  const auto tuning = load_tuning(settings.tune_file, wall_now());
+  if (!tuning) return ignore(tuning.error().detail);
+  Settings tuned = settings;
+  std::vector<std::string> applied;
+  for (const auto& [name, value] : tuning->values) {
+    const config::Directive& row = *config::find_directive(name);
+    if (locations_.contains(name) && config::format(row, settings) != R"("auto")") continue;
+    if (auto ok = config::assign_text(row, value, tuned); !ok) return ignore(name + " " + ok.error());
+    applied.push_back(name);
+  }
+  for (const auto& finding : config::check_settings(tuned, read_somaxconn())) {
+    const auto is_applied = [&](const auto& name) {
+      return std::ranges::find(applied, name) != applied.end();
+    };
+    if (finding.is_error && std::ranges::any_of(finding.names, is_applied)) return ignore(finding.text);
+  }
+  settings = std::move(tuned);
+  for (const std::string& name : applied) locations_[name] = {settings.tune_file, 0};
+}
+
 ConfigSources ConfigReader::sources() const {
   ConfigSources out;
   for (const auto& [name, location] : locations_) out.emplace(name, location.text());
@@ -329,6 +358,7 @@ Result<LoadedConfig> load_config(const std::string& path) {
     reader.read_file(path);
     for (const auto& file : conf_d_files(path)) reader.read_file(file);
   }
+  reader.read_tuning();
   reader.finish(path.empty() ? kDefaultConfigPath : path);
   if (reader.errors.empty())
     return LoadedConfig{std::move(reader.settings), std::move(reader.warnings), reader.sources()};

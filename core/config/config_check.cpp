@@ -240,6 +240,8 @@ constexpr std::array kChecks{
           "is outside 1.3..1.8: the list will change too slowly or too quickly"},
     Check{false, {"views.base_hours"}, [](const S& s) { return s.views.base_hours < 1 || s.views.base_hours > 3; },
           "is outside 1..3 hours: the first minutes of an article will have too much or too little weight"},
+    Check{true, {"trending.half_life"}, [](const S& s) { return std::ranges::find(kTrendingHalfLives, s.trending.half_life) == kTrendingHalfLives.end(); },
+          "must be 5m, 15m, 1h, 6h or 24h"},
     Check{true, {"list.rebuild_interval", "list.ttl"}, [](const S& s) { return s.list.rebuild_interval > s.list.ttl; },
           "must not exceed list.ttl"},
     Check{true, {"list.worker_ttl", "list.rebuild_interval"}, [](const S& s) { return s.list.worker_ttl > s.list.rebuild_interval; },

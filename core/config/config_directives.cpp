@@ -20,6 +20,7 @@ using RequestLog = RequestLogSettings;
 using Redis = RedisSettings;
 using Hot = EngagementSettings;
 using Views = ViewsSettings;
+using Trending = TrendingSettings;
 using List = ListSettings;
 using Identity = IdentitySettings;
 using Limits = LimitSettings;
@@ -111,6 +112,9 @@ constexpr std::array kDirectives{
     Directive{"redis.sentinel_username", "ACL user of the sentinels; empty: the default user", member<&S::redis, &Redis::sentinel_username>},
     Directive{"redis.sentinel_password_file", "file that holds the sentinels' password; empty: none", member<&S::redis, &Redis::sentinel_password_file>},
 
+    Directive{"hot.default_model", "model of lists whose request names none", member<&S::hot_default_model>, {}, Unit::kNone, "auto|views|engagement|trending"},
+    Directive{"tune.file", "file of `freshetctl tune`, whose values apply where none is configured; empty: none", member<&S::tune_file>},
+    Directive{"hot.birth_views", "views that an article enters the trending model with, at its publication", member<&S::trending, &Trending::birth_views>, {0, 1e6}},
     Directive{"hot.pv_weight", "points per page view", member<&S::engagement, &Hot::pv_weight>, {0, 1e9}},
     Directive{"hot.uv_weight", "points per visitor", member<&S::engagement, &Hot::uv_weight>, {0, 1e9}},
     Directive{"hot.dwell_weight", "points per millisecond of mean dwell time", member<&S::engagement, &Hot::dwell_weight>, {0, 1e6}},
@@ -124,6 +128,7 @@ constexpr std::array kDirectives{
 
     Directive{"track.pixel", "serve GET /api/track.gif, which counts page views without JavaScript", member<&S::track, &TrackSettings::pixel>},
 
+    Directive{"views.default_mode", "mode of lists by views whose request names none", member<&S::views_default_mode>, {}, Unit::kNone, "auto|accumulate|current"},
     Directive{"views.from_track", "count each page view that POST /api/track counts as a view, too", member<&S::views, &Views::from_track>},
     Directive{"views.pv_weight", "points per view", member<&S::views, &Views::pv_weight>, {0, 1e9}},
     Directive{"views.uv_weight", "additional points for a visitor's first view of the day", member<&S::views, &Views::uv_weight>, {0, 1e9}},
@@ -132,6 +137,8 @@ constexpr std::array kDirectives{
     Directive{"views.dedup_window", "one view per reader and article in this time", member<&S::views, &Views::dedup_window>, {1, 30 * kDay}},
     Directive{"views.uv_ttl", "how long a day's visitors are remembered", member<&S::views, &Views::uv_ttl>, {kDay, 90 * kDay}},
     Directive{"views.counter_ttl", "lifetime of an article's counters after its last event", member<&S::views, &Views::counter_ttl>, {3600, 3650 * kDay}},
+
+    Directive{"trending.half_life", "time in which a view loses half of its weight", member<&S::trending, &Trending::half_life>, {300, kDay}},
 
     Directive{"list.rebuild_interval", "minimum time between rebuilds of a list", member<&S::list, &List::rebuild_interval>, {100, kHourMs}},
     Directive{"list.ttl", "lifetime of a cached list in Redis", member<&S::list, &List::ttl>, {1, kDay}},

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -156,6 +157,15 @@ struct ViewsSettings {
   seconds dedup_window{600};
   seconds uv_ttl{3 * 86400};
   seconds counter_ttl{30 * 86400};
+};
+
+// The sum of views, each halved with every half-life since it was counted (core/hot/trending.h).
+// The half-lives that every article has a sum for, as in core/hot/parts/trend.lua.
+inline constexpr std::array kTrendingHalfLives{seconds(300), seconds(900), seconds(3600), seconds(21600),
+                                               seconds(86400)};
+struct TrendingSettings {
+  seconds half_life{3600};   // one of kTrendingHalfLives
+  double birth_views = 1.0;  // views that an article enters with, at its publication
 };
 
 struct ListSettings {
@@ -349,6 +359,7 @@ struct Settings {
   TrackSettings track;
   EngagementSettings engagement;
   ViewsSettings views;
+  TrendingSettings trending;
   ListSettings list;
   IdentitySettings identity;
   ReaderSettings readers;
@@ -371,6 +382,10 @@ struct Settings {
   TimelineSettings timeline;
   FanoutSettings fanout;
   FillSettings fill;
+  // For GET /api/hot without these parameters. "auto": as tuned from the site's own traffic, before that
+  // views and accumulate.
+  std::string hot_default_model = "auto", views_default_mode = "auto";
+  std::string tune_file = "/var/lib/freshet/tuned.toml";  // written by `freshetctl tune`; empty: none
   std::string items_unknown = "count";        // count: list verified articles only | list | reject
   std::int64_t items_unknown_max = 100'000;   // limit on unverified articles
   int items_unknown_networks = 30;            // networks (IPv4 /16, IPv6 /32) whose reports list one

@@ -170,6 +170,7 @@ void Master::tick(SteadyTime now) {
   scaler_.tick(reload_.current(), now);
   pool_.fork_missing(reload_.current(), now);
   if (old_master_.is_serving()) return report_ready_to_old_master();
+  check_files(now);
   reload_.tick(now);
   handle_outcomes(now);
   start_pending_change(now);
@@ -183,8 +184,8 @@ SteadyTime Master::next_deadline(SteadyTime now) {
                 recorder_.next_deadline(), status_process_.next_deadline(), model_publisher_.next_deadline(),
                 upgrade_.next_deadline(), notifier_.next_deadline(stopping_)});
   if (stopping_) return next;
-  return std::min(
-      {next, scaler_.next_deadline(reload_.current(), now), reload_.next_deadline(now, awake_since_)});
+  return std::min({next, next_file_check_, scaler_.next_deadline(reload_.current(), now),
+                   reload_.next_deadline(now, awake_since_)});
 }
 
 void Master::read_signals(SteadyTime now) {
@@ -208,6 +209,15 @@ void Master::handle_signal(const SignalRow& signal, SteadyTime now) {
     case MasterCommand::kReap:
       return reap_children(now);
   }
+}
+
+void Master::check_files(SteadyTime now) {
+  if (now < next_file_check_) return;
+  constexpr seconds kInterval{2};
+  next_file_check_ = now + kInterval;
+  if (reload_.is_in_progress() || upgrade_.is_in_progress() || !options_.needs_reload()) return;
+  log::notice("changed_file_found");
+  queue_change(SIGHUP);
 }
 
 void Master::reopen_logs() {

@@ -45,6 +45,8 @@ struct MasterOptions {
   Program program;             // with an empty path, USR2 acts like HUP
   std::string handover_state;  // passed to the master of a new binary; at most 4 KiB
   int limits_fd = -1;          // descriptor of the rate limit table, passed on as well; −1: none
+  // Called every few seconds; true: reload.
+  std::function<bool()> needs_reload = [] { return false; };
   // Called after a successful reload with the settings now served.
   std::function<void(const Settings&)> on_reloaded = [](const Settings&) {};
 };

@@ -39,6 +39,7 @@ class Master {
   void read_signals(SteadyTime now);
   void handle_signal(const SignalRow& signal, SteadyTime now);
   void reopen_logs();
+  void check_files(SteadyTime now);
   void reap_children(SteadyTime now);
   void record_crash(SteadyTime now);
   void record_rejected_config(const WorkerDeath& death, SteadyTime now);
@@ -84,6 +85,7 @@ class Master {
   int config_rejections_ = 0;  // consecutive workers that ended with kExitConfig
   HelperProcess recorder_, status_process_, model_publisher_;
   Reload reload_;
+  SteadyTime next_file_check_{};            // when options_.needs_reload() is called
   int pending_signal_ = 0;                  // SIGHUP or SIGUSR2 to be carried out; 0: none
   std::vector<int> signals_for_successor_;  // signals that arrived while the successor was starting
   bool stopping_ = false;

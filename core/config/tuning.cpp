@@ -1,0 +1,72 @@
+#include "core/config/tuning.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace freshet {
+namespace {
+
+constexpr std::int64_t kFormat = 1;
+constexpr seconds kMaxAhead{86400};
+
+auto bad_tuning(std::string detail) { return fail(ErrorCode::kInvalid, "bad_tuning", {}, std::move(detail)); }
+
+std::string value_text(const toml::node& node) {
+  if (const auto text = node.value<std::string>()) return *text;
+  if (const auto number = node.value<double>()) return fmt::format("{}", *number);
+  return {};
+}
+
+// Adds the directives of a table, of which `prefix` is the name.
+Result<void> read_values(const toml::table& table, const std::string& prefix, Tuning& tuning) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix + std::string(key.str());
+    if (const toml::table* nested = node.as_table()) {
+      FRESHET_TRY(read, read_values(*nested, name + ".", tuning));
+      continue;
+    }
+    if (std::ranges::find(kTunedDirectives, name) == kTunedDirectives.end())
+      return bad_tuning(name + " cannot be tuned");
+    tuning.values[name] = value_text(node);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string tuning_checksum_line(std::string_view text) {
+  return fmt::format("# end {:016x}\n", XXH3_64bits(text.data(), text.size()));
+}
+
+Result<Tuning> load_tuning(const std::filesystem::path& path, UnixSeconds now) {
+  std::error_code code;
+  if (path.empty() || !std::filesystem::exists(path, code)) return Tuning();
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream read;
+  read << in.rdbuf();
+  const std::string text = read.str();
+  const std::size_t last_line = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
+  if (!in || last_line == std::string::npos ||
+      text.substr(last_line + 1) != tuning_checksum_line(std::string_view(text).substr(0, last_line + 1)))
+    return bad_tuning("its last line is not the checksum of the others");
+  try {
+    const toml::table file = toml::parse(text);
+    if (file["format"].value_or(std::int64_t{0}) != kFormat) return bad_tuning("it has another format");
+    Tuning tuning;
+    tuning.created = UnixSeconds{seconds{file["created"].value_or(std::int64_t{0})}};
+    if (tuning.created > now + kMaxAhead) return bad_tuning("it is from the future");
+    if (const toml::table* values = file["values"].as_table()) {
+      FRESHET_TRY(done, read_values(*values, "", tuning));
+    }
+    return tuning;
+  } catch (const toml::parse_error& error) {
+    return bad_tuning(std::string(error.description()));
+  }
+}
+
+}  // namespace freshet
