@@ -27,11 +27,12 @@ enum Field {
   kScore,
   kViewed,
   kShown,
-  kNets
+  kNets,
+  kTrend
 };
-constexpr std::array<std::string_view, 16> kFields{
-    "pv",     "uv", "ms",    "renewed", "uv_correction", "first",  "date",  "early",
-    "hidden", "v",  "views", "total",   "score",         "viewed", "shown", "nets"};
+constexpr std::array<std::string_view, 17> kFields{
+    "pv", "uv",    "ms",    "renewed", "uv_correction", "first", "date", "early", "hidden",
+    "v",  "views", "total", "score",   "viewed",        "shown", "nets", "trend"};
 
 bool is_live(std::string_view renewed, seconds ttl, UnixSeconds now) {
   return !renewed.empty() && unix_s(now) < redis::to_int(renewed) + ttl.count();
@@ -79,6 +80,7 @@ Article parse_article(const redis::Reply& reply, UnixSeconds now, const Settings
     out.views_total = redis::parse_or_zero<double>(text(kTotal));
   }
   out.views_score = redis::parse<double>(text(kScore));
+  out.trend = parse_trend(text(kTrend));
   out.in_item_store = !text(kDate).empty();
   for (const Field field : {kDate, kFirst}) {
     if (!out.published && !text(field).empty()) out.published = UnixSeconds{seconds{number(field)}};
@@ -93,11 +95,28 @@ Article parse_article(const redis::Reply& reply, UnixSeconds now, const Settings
 
 std::optional<double> rank_score(const Article& article, const Model& model, const Settings& settings) {
   if (!is_rankable(article)) return std::nullopt;
-  if (model.base == nullptr) return article.views_score;
+  if (!model.is_computed()) return article.views_score;
+  if (model.base == nullptr) {
+    if (!article.has_counters() || !article.trend) return std::nullopt;
+    return article.trend->at(trending_index(model.half_life(settings)).value());
+  }
   if (article.counts.pv <= 0) return std::nullopt;
   const double key =
       rank_key(model.base(article.counts, settings), article.decay_start, model.half_life(settings));
   return std::isfinite(key) ? std::optional(key) : std::nullopt;
+}
+
+std::optional<TrendSums> parse_trend(std::string_view field) {
+  TrendSums sums;
+  if (field.size() != sizeof sums) return std::nullopt;
+  std::memcpy(sums.data(), field.data(), sizeof sums);
+  return sums;
+}
+
+std::string encode_trend(const TrendSums& sums) {
+  std::string out(sizeof sums, '\0');
+  std::memcpy(out.data(), sums.data(), sizeof sums);
+  return out;
 }
 
 std::string without_increment(std::string_view increments, UnixSeconds time, double weight) {

@@ -19,6 +19,7 @@
 //   renewed           unix s: the engagement counters expire engagement.counter_ttl later
 //   views total score counted views, their undecayed sum, the accumulated score
 //   viewed            unix s: views and total expire views.counter_ttl later
+//   trend             trending: five sums (parts/trend.lua)
 //   purges            ids of the last reverts applied to it (contributions.cpp)
 //   shown             feed impressions (core/items/impression_counter.h); expire with the
 //                     engagement counters or, before the first of them, with the hash
@@ -38,6 +39,7 @@
 #include "core/base/time.h"
 #include "core/config/settings.h"
 #include "core/hot/models.h"
+#include "core/hot/trending.h"
 #include "core/redis/command.h"
 #include "core/redis/keys.h"
 #include "core/redis/reply.h"
@@ -49,6 +51,7 @@ struct Article {
   std::int64_t views = 0;   // 0 when they have expired
   double views_total = 0;
   std::optional<double> views_score;
+  std::optional<TrendSums> trend;        // nullopt: no views since the model exists
   std::optional<UnixSeconds> published;  // may be in the future; nullopt: no date and no event yet
   UnixSeconds decay_start;               // when decay starts: never in the future
   bool in_item_store = false;
@@ -68,6 +71,10 @@ inline bool is_rankable(const Article& article) { return article.listed && !arti
 // The article's score in the model's rank. nullopt if it has none: not rankable, no counters, or a
 // base score of 0 (which has no logarithm).
 std::optional<double> rank_score(const Article& article, const Model& model, const Settings& settings);
+
+// Parses the field `trend`; encode_trend() writes it. nullopt if it is empty.
+std::optional<TrendSums> parse_trend(std::string_view field);
+std::string encode_trend(const TrendSums& sums);
 
 // Removes `weight` from the buckets of `increments` (parts/increments.lua) that are nearest to
 // `time`.

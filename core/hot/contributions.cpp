@@ -29,8 +29,10 @@ constexpr std::string_view kNetworkField = "network";
 
 // A contribution as it is recorded in the visitor's field "a:{item}".
 std::string encode_contribution(const Contribution& each) {
-  return fmt::format("{} {} {} {} {} {}", each.pv, each.uv, each.dwell_ms, each.views, each.first_views,
-                     each.views_score);
+  std::string out = fmt::format("{} {} {} {} {} {}", each.pv, each.uv, each.dwell_ms, each.views,
+                                each.first_views, each.views_score);
+  if (std::isfinite(each.trend.front())) out += fmt::format(" {}", fmt::join(each.trend, " "));
+  return out;
 }
 
 Contribution decode_contribution(std::string_view text) {
@@ -38,12 +40,17 @@ Contribution decode_contribution(std::string_view text) {
   const auto integer = [&](std::size_t i) {
     return i < numbers.size() ? redis::parse_or_zero<std::int64_t>(numbers[i]) : 0;
   };
-  return {.pv = integer(0),
-          .uv = integer(1),
-          .dwell_ms = integer(2),
-          .views = integer(3),
-          .first_views = integer(4),
-          .views_score = numbers.size() > 5 ? redis::parse_or_zero<double>(numbers[5]) : 0};
+  Contribution out{.pv = integer(0),
+                   .uv = integer(1),
+                   .dwell_ms = integer(2),
+                   .views = integer(3),
+                   .first_views = integer(4),
+                   .views_score = numbers.size() > 5 ? redis::parse_or_zero<double>(numbers[5]) : 0};
+  if (numbers.size() == 6 + out.trend.size()) {
+    for (std::size_t i = 0; i < out.trend.size(); ++i)
+      out.trend[i] = redis::parse_or_zero<double>(numbers[6 + i]);
+  }
+  return out;
 }
 
 // A staged contribution is stored in the visitor's field "p:{item}": an id of the revert, a
@@ -215,12 +222,30 @@ class ContributionReverter {
                               {"total", "score", "views", "viewed", "increments", "redated"});
       }
     }
+    if (const auto trend = parse_trend(text(kTrend))) {
+      if (integer(kPv) + integer(kViews) <= contribution.pv + contribution.views)
+        deleted_fields.push_back("trend");
+      else
+        fields.emplace_back("trend", encode_trend(without(*trend, contribution.trend, reply)));
+    }
     out.script(scripts::kArticleSet).key(keys_.article(staged.id));
     if (delete_hll) out.key(keys_.uv_hll(staged.id));
     out.arg(text(kVersion)).arg("").arg(deleted_fields.size());
     for (const std::string_view each : deleted_fields) out.arg(each);
     for (const auto& [field, value] : fields) out.arg(field).arg(value);
     return true;
+  }
+
+  // The article's sums without those of a contribution, but with the views that it entered with.
+  TrendSums without(TrendSums sums, const TrendSums& contribution, const redis::Reply& article) const {
+    const std::string_view date = redis::string_at(article, kDate);
+    const UnixSeconds published{
+        seconds{redis::to_int(date.empty() ? redis::string_at(article, kFirst) : date)}};
+    const TrendSums entry = trend_of_view(published);
+    const double birth = std::log2(settings_.trending.birth_views);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] = std::max(subtract_log2(sums[i], contribution[i]), entry[i] + birth);
+    return sums;
   }
 
   // The contribution's part of the article's current score. If another publish time replaced a
@@ -286,11 +311,12 @@ class ContributionReverter {
     kFirst,
     kDate,
     kIncrements,
-    kRedated
+    kRedated,
+    kTrend
   };
-  static constexpr std::array<std::string_view, 14> kFields{
-      "pv",    "ms",     "renewed", "uv_correction", "v",    "views",      "total",
-      "score", "viewed", "purges",  "first",         "date", "increments", "redated"};
+  static constexpr std::array<std::string_view, 15> kFields{
+      "pv",     "ms",     "renewed", "uv_correction", "v",          "views",   "total", "score",
+      "viewed", "purges", "first",   "date",          "increments", "redated", "trend"};
 
   redis::Redis& redis_;
   const Settings& settings_;
@@ -308,6 +334,7 @@ Contribution& Contribution::operator+=(const Contribution& other) {
   views += other.views;
   first_views += other.first_views;
   views_score += other.views_score;
+  for (std::size_t i = 0; i < trend.size(); ++i) trend[i] = add_log2(trend[i], other.trend[i]);
   return *this;
 }
 

@@ -16,6 +16,7 @@
 #include "core/base/ids.h"
 #include "core/config/settings.h"
 #include "core/hot/ports.h"
+#include "core/hot/trending.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 #include "core/redis/write_queue.h"
@@ -26,6 +27,7 @@ struct Contribution {
   std::int64_t pv = 0, uv = 0, dwell_ms = 0;  // uv: the increase of the HyperLogLog's estimate
   std::int64_t views = 0, first_views = 0;    // counted views; those that were the visitor's first of the day
   double views_score = 0;
+  TrendSums trend = no_trend();
   Contribution& operator+=(const Contribution& other);
 };
 

@@ -7,6 +7,8 @@
 // articles.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "core/base/time.h"
@@ -39,15 +41,25 @@ inline double base_score(const EngagementCounts& counts, const EngagementSetting
              shrunk_mean_dwell(counts, settings.dwell_prior_views, settings.dwell_prior_ms);
 }
 
+inline double half_lives(seconds span, seconds half_life) {
+  return static_cast<double>(span.count()) / static_cast<double>(half_life.count());
+}
+
 // 2^(−age/half_life), in (0, 1]. A negative age (clock skew) counts as 0. REQUIRES: half_life > 0.
-double decay(seconds age, seconds half_life);
+inline double decay(seconds age, seconds half_life) {
+  return std::exp2(-half_lives(std::max(age, seconds{0}), half_life));
+}
 
 // Time-independent sort key: log2(base) + decay_start/half_life. Stored in hot:rank. −infinity for
 // a base of 0, which is never stored. The last bit is worth 2.5e-12 of the score with a half-life
 // of a day and 1e-10 with half an hour.
-double rank_key(double base, UnixSeconds decay_start, seconds half_life);
+inline double rank_key(double base, UnixSeconds decay_start, seconds half_life) {
+  return std::log2(base) + half_lives(decay_start.time_since_epoch(), half_life);
+}
 
 // Score of a rank key at `now`: 2^(key − now/half_life).
-double score_at(double key, UnixSeconds now, seconds half_life);
+inline double score_at(double key, UnixSeconds now, seconds half_life) {
+  return std::exp2(key - half_lives(now.time_since_epoch(), half_life));
+}
 
 }  // namespace freshet::hot

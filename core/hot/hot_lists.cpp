@@ -192,7 +192,7 @@ Task<Result<HotLists::BuiltList>> HotLists::build(const ListQuery& query, UnixSe
   FRESHET_CO_TRY(scored, co_await ranking);
   BuiltList out;
   // Articles leave a computed rank when they fall below list.min_score.
-  if (scored->empty() && query.model->base != nullptr && query.window.count() == 0) {
+  if (scored->empty() && query.model->is_computed() && query.window.count() == 0) {
     ListQuery newest = query;
     newest.model = &kNewestItems;
     FRESHET_CO_TRY(items, co_await scan_rank(newest, static_cast<double>(unix_s(std::min(at, wall_now())))));

@@ -17,8 +17,15 @@ constexpr std::int64_t kDaySeconds = 86400;
 
 // unlisted.lua returns this where the other scripts return whether the article is hidden.
 constexpr std::string_view kUnlistedFlag = "2";
-// track.lua and view.lua end their replies with this if a publish time replaced a client's.
+// A reply of track.lua or view.lua has this status if a publish time replaced a client's.
 constexpr std::string_view kRedated = "3";
+
+// The field `trend`, which follows the last word of a reply; nullopt: nothing follows.
+std::optional<TrendSums> parse_trend_after(std::string_view last_word, std::string_view reply) {
+  const auto end = static_cast<std::size_t>(last_word.data() - reply.data()) + last_word.size();
+  return end < reply.size() ? parse_trend(reply.substr(end + 1)) : std::nullopt;
+}
+
 // Short, so that Redis stores the hash of an unlisted article compactly (hash-max-listpack-value).
 constexpr std::size_t kNetworkBytes = 2;
 constexpr seconds kUnlistedTtl{3600};  // as in unlisted.lua
@@ -118,11 +125,11 @@ Task<Result<void>> RedisHotStore::check_unverified_quota(std::string_view id,
 void RedisHotStore::update_unverified_index(std::string_view id, std::string_view reply) {
   const auto fields = redis::split_words(reply);
   // Indices into the reply.
-  constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kReportFieldCount = 16;
+  constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kMinReportFields = 15;
   if (fields.size() <= kViewIsNewField) return;
   if (is_invisible_alias(id)) return;  // limited by the number of items instead
   const bool is_unlisted = fields[kHiddenField] == kUnlistedFlag;
-  const bool is_new = fields[fields.size() == kReportFieldCount ? kReportIsNewField : kViewIsNewField] == "1";
+  const bool is_new = fields[fields.size() >= kMinReportFields ? kReportIsNewField : kViewIsNewField] == "1";
   if (is_unlisted && !is_new) return;
   const std::string unlisted = keys_.partition_for(id).unverified();
   Pipeline update;
@@ -162,7 +169,7 @@ Pipeline RedisHotStore::unlisted_command(const TrackEvent& event, bool may_creat
   if (is_view)
     append_unlisted_view(out);
   else
-    out.arg("").arg(settings_.items_unknown_networks);
+    out.arg("").arg(settings_.items_unknown_networks).arg(settings_.trending.birth_views);
   return out;
 }
 
@@ -189,6 +196,7 @@ Pipeline RedisHotStore::count_command(const TrackEvent& event, std::int64_t day)
   event.admission.is_from_client() ? out.arg(1) : out.arg("");
   views.from_track ? out.arg(day) : out.arg("");
   append_view_settings(out, views);
+  out.arg(settings_.trending.birth_views);
   return out;
 }
 
@@ -203,8 +211,8 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   }
   FRESHET_CO_TRY(text, reply->string());
   const auto fields = redis::split_words(*text);
-  // Indices of what the report added to the views model. A reply stored by an earlier version lacks
-  // them.
+  // Indices of what the report added to the views model, and of the status. A stored reply lacks the
+  // status; that of an earlier version lacks all.
   constexpr std::size_t kFirstToday = 11, kIncrement = 12, kTotal = 13, kScore = 14, kStatus = 15;
   if (fields.size() < kFirstToday) co_return tl::unexpected(redis::malformed_reply("track"));
   const auto field = [&](std::size_t i) { return i < fields.size() ? fields[i] : std::string_view(); };
@@ -226,10 +234,12 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
     article.views_score = fraction(kScore);
   }
   const std::string_view status = field(kStatus);
+  if (!status.empty()) article.trend = parse_trend_after(status, *text);
   const bool refused = status == "2";
   if (status == kRedated && !is_alias) co_await rank_redated(event.item, *article.published);
   for (const Model& model : kModels) {
-    if (!refused && !is_alias && is_rankable(article) && (model.base != nullptr || article.views_score))
+    const bool is_known = model.base != nullptr || rank_score(article, model, settings_);
+    if (!refused && !is_alias && is_rankable(article) && is_known)
       writers_.rank_updater.add(model, rank_write_for(model, event.item.str(), article, settings_), now);
   }
   if (article.listed && !is_alias) {
@@ -239,7 +249,8 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
                                 .dwell_ms = number(10),
                                 .views = views,
                                 .first_views = number(kFirstToday),
-                                .views_score = fraction(kIncrement)});
+                                .views_score = fraction(kIncrement),
+                                .trend = number(8) > 0 ? trend_of_view(now) : no_trend()});
   }
   const double score =
       base_score(article.counts, engagement) * decay(now - article.decay_start, engagement.half_life);
@@ -264,6 +275,7 @@ Result<void> RedisHotStore::spool_track(const TrackEvent& event) {
 void RedisHotStore::append_unlisted_view(Pipeline& out) const {
   out.arg(view_increment(true, settings_.views))
       .arg(settings_.items_unknown_networks)
+      .arg(settings_.trending.birth_views)
       .arg(settings_.views.base_hours)
       .arg(settings_.views.gamma);
 }
@@ -296,6 +308,7 @@ Pipeline RedisHotStore::count_command(const ViewEvent& event, std::int64_t day) 
   append_view_settings(out, views);
   out.arg(unknown_item_policy(event.admission));
   event.admission.is_from_client() ? out.arg(1) : out.arg("");
+  out.arg(settings_.trending.birth_views);
   return out;
 }
 
@@ -323,18 +336,26 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
   if (status == kRedated && !is_alias)
     co_await rank_redated(event.item, UnixSeconds{seconds{redis::to_int(fields[4])}});
   // A view that lists the article may not count itself.
+  Article article;
+  article.views = 1;  // or more
+  article.views_total = number(2);
+  article.views_score = number(3);
+  if (!status.empty()) article.trend = parse_trend_after(status, *text);
+  article.published = UnixSeconds{seconds{redis::to_int(fields[4])}};
+  article.version = redis::parse_or_zero<std::int64_t>(fields[6]);
   if (listed && !hidden && !is_alias && (is_new || number(3) > 0)) {
-    writers_.rank_updater.add(kViewsModel,
-                              {.id = event.item.str(),
-                               .score = number(3),
-                               .published = UnixSeconds{seconds{redis::to_int(fields[4])}},
-                               .version = redis::parse_or_zero<std::int64_t>(fields[6]),
-                               .views_total = number(2)},
-                              {});
+    for (const Model* model : {&kViewsModel, &kTrendingModel}) {
+      RankWrite write = rank_write_for(*model, event.item.str(), article, settings_);
+      if (write.score) writers_.rank_updater.add(*model, std::move(write), {});
+    }
   }
   if (listed && is_new && !is_alias) {
+    const UnixSeconds at = std::min(event.occurred_at.value_or(wall_now()), wall_now());
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
-                               {.views = 1, .first_views = first_today ? 1 : 0, .views_score = increment});
+                               {.views = 1,
+                                .first_views = first_today ? 1 : 0,
+                                .views_score = increment,
+                                .trend = article.trend ? trend_of_view(at) : no_trend()});
   }
   co_return ViewResult{.first_today = first_today,
                        .score_inc = increment,
@@ -385,6 +406,7 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
                    .positions = {},
                    .views_pv = article.views,
                    .views_total = article.views_total,
+                   .trend = article.has_counters() ? article.trend : std::nullopt,
                    .uv_today = at[1].integer().value_or(0),
                    .impressions = article.impressions});
     for (const Model& model : kModels) {

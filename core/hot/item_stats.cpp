@@ -14,11 +14,27 @@ EngagementCounts engagement_counts(const ItemStats& stats) {
 
 }  // namespace
 
-ScoreTerms score_terms(const Model& model, const ItemStats& stats, const Settings& settings) {
+ScoreTerms score_terms(const ItemStats& stats, const Settings& settings) {
   const seconds age = std::max(seconds(0), stats.now - stats.decay_start);
-  const double base = model.base(engagement_counts(stats), settings);
-  const double decay_factor = decay(age, model.half_life(settings));
+  const double base = base_score(engagement_counts(stats), settings.engagement);
+  const double decay_factor = decay(age, settings.engagement.half_life);
   return {static_cast<double>(age.count()), base, decay_factor, base * decay_factor};
+}
+
+TrendingTerms trending_terms(const ItemStats& stats, const Settings& settings) {
+  TrendingTerms terms;
+  terms.half_life = settings.trending.half_life;
+  terms.views = std::max(stats.pv, stats.views_pv);
+  const auto index = trending_index(terms.half_life);
+  if (!stats.trend || !index) return terms;
+  terms.score = score_at(stats.trend->at(*index), stats.now, terms.half_life);
+  terms.median_age =
+      median_age(*stats.trend, static_cast<double>(terms.views) + settings.trending.birth_views, stats.now);
+  return terms;
+}
+
+double computed_score(const Model& model, const ItemStats& stats, const Settings& settings) {
+  return model.base != nullptr ? score_terms(stats, settings).score : trending_terms(stats, settings).score;
 }
 
 EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSettings& settings) {

@@ -1,6 +1,7 @@
-// Explains an article's scores: the terms of both models, which add up to the served score.
+// Explains an article's scores: the terms of all models, which add up to the served score.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "core/config/settings.h"
@@ -8,14 +9,25 @@
 
 namespace freshet::hot {
 
-// For models with a base score.
+// For the engagement model.
 struct ScoreTerms {
   double age_seconds = 0;
   double base = 0;  // points
   double decay = 0;
   double score = 0;  // base · decay
 };
-ScoreTerms score_terms(const Model& model, const ItemStats& stats, const Settings& settings);
+ScoreTerms score_terms(const ItemStats& stats, const Settings& settings);
+
+struct TrendingTerms {
+  double score = 0;  // 0: no views
+  seconds half_life{0};
+  std::int64_t views = 0;  // counted
+  seconds median_age{0};   // about half of them are younger, within the limits of hot::median_age()
+};
+TrendingTerms trending_terms(const ItemStats& stats, const Settings& settings);
+
+// The score of a computed model. 0 if the article has none.
+double computed_score(const Model& model, const ItemStats& stats, const Settings& settings);
 
 struct EngagementTerms {
   double avg_dwell_ms = 0;

@@ -14,6 +14,7 @@
 #include "core/base/time.h"
 #include "core/hot/models.h"
 #include "core/hot/threshold_top_k.h"
+#include "core/hot/trending.h"
 
 namespace freshet::hot {
 
@@ -143,6 +144,7 @@ struct ItemStats {
   std::array<RankPosition, kModels.size()> positions;
   std::int64_t views_pv = 0;  // counted views
   double views_total = 0;     // undecayed sum of increments
+  std::optional<TrendSums> trend;
   std::int64_t uv_today = 0;
   std::int64_t impressions = 0;  // in feeds
   const RankPosition& position(const Model& model) const { return positions.at(index_of(model)); }

@@ -40,7 +40,7 @@ Task<Result<std::vector<ListEntry>>> rescore(HotStore& hot, const std::vector<It
         ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), from + kStatsBatchSize)));
     FRESHET_CO_TRY(stats, co_await hot.stats(batch, Ranks::kOmit));
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const double score = score_terms(model, (*stats)[i], trial).score;
+      const double score = computed_score(model, (*stats)[i], trial);
       if (score > 0) entries.push_back({batch[i], score, {}});
     }
   }
@@ -53,7 +53,7 @@ Task<Result<std::vector<ListEntry>>> rescore(HotStore& hot, const std::vector<It
 
 Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& trial,
                                  const ListQuery& query, UnixSeconds now) {
-  if (query.model->base == nullptr) {
+  if (!query.model->is_computed()) {
     HotLists lists(hot, cards, trial);
     auto served = co_await lists.build_at(query, now);
     if (served && served->degraded) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");

@@ -11,7 +11,7 @@ namespace freshet::hot {
 // Only the top of the current rank is scored again.
 inline constexpr std::size_t kMaxPreviewCandidates = 10'000;
 
-// For a model with a base score: the list under `trial`, computed from the kMaxPreviewCandidates
+// For a computed model: the list under `trial`, computed from the kMaxPreviewCandidates
 // highest of the current rank; 1 RTT per 500 and 1 RTT per 100 of them. For views only with mode =
 // current: exact, at the cost of building the list (accumulated scores were decayed when they were
 // counted, so no setting changes them). All references must outlive the task. Errors: kUnavailable

@@ -30,7 +30,7 @@ void optional_number(Pipeline& out, const std::optional<double>& value) {
 void append_script_call(const Model& model, Pipeline& out, std::span<const RankWrite* const> writes,
                         UnixSeconds now, const Settings& settings, const redis::PartitionKeys& keys,
                         std::int64_t max_members, RankTarget target) {
-  const bool computed = model.base != nullptr, staging = computed && target == RankTarget::kStaging;
+  const bool computed = model.is_computed(), staging = computed && target == RankTarget::kStaging;
   out.script(scripts::kRankUpdate)
       .key(staging ? keys.staging_rank(model) : keys.rank(model))
       .key(staging ? keys.staging_rank_versions(model) : keys.rank_versions(model))
@@ -70,7 +70,7 @@ void append_script_call(const Model& model, Pipeline& out, std::span<const RankW
 std::string params_fingerprint(const Settings& settings) {
   std::string out;
   for (const Model& model : kModels) {
-    if (model.base == nullptr) continue;
+    if (!model.is_computed()) continue;
     for (const std::string_view name : model.parameters) {
       std::array<char, 32> text;
       const auto end =
@@ -96,7 +96,7 @@ void add_rank_writes(RankWrites& to, const std::string& id, const Article& artic
   for (const Model& model : kModels) {
     RankWrite write = rank_write_for(model, id, article, settings);
     if (write.score || removal == RemovalPolicy::kAll ||
-        (removal == RemovalPolicy::kComputed && model.base != nullptr))
+        (removal == RemovalPolicy::kComputed && model.is_computed()))
       to.at(index_of(model)).push_back(std::move(write));
   }
 }

@@ -31,7 +31,7 @@ void append_meta(Pipeline& out, const Settings& settings, const redis::Partition
 std::vector<const Model*> computed_models() {
   std::vector<const Model*> out;
   for (const Model& model : kModels) {
-    if (model.base != nullptr) out.push_back(&model);
+    if (model.is_computed()) out.push_back(&model);
   }
   return out;
 }

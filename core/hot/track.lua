@@ -10,14 +10,14 @@
 --      first event, a later publish time replaces a client's (parts/add_view.lua)  8 '' or the most ms that a session's
 --      first report can claim  9 1: from a client, '': from the site  10 days since 1970 of KEYS 4,
 --      '': page views are not views  then of views: 11 UV TTL s  12 counter TTL s  13 w_pv  14 w_uv
---      15 base hours  16 gamma
+--      15 base hours  16 gamma  17 hot.birth_views
 -- Returns 'pv uv ms first published hidden v now', what this report added, 'pv uv ms', and of its
 -- view 'new_today inc total score' as view.lua does, zeros if it counts none. The first eleven are
--- integers. first: start of the decay; now: the time that the event was counted with. A repeated
+-- integers. Then a status: 0; 2 or 3 as below; and, if a page view was counted, the field `trend`. first: start of the decay; now: the time that the event was counted with. A repeated
 -- event id returns the first reply (stored in its key) with nothing added.
 -- A report beyond limits.pv_per_network never counts a visitor. It adds dwell time if its session has
--- been counted; otherwise it is refused: nothing is written, and the reply ends with 2.
--- If a publish time replaced a client's, the reply ends with 3.
+-- been counted; otherwise it is refused: nothing is written, and the status is 2. If a publish time
+-- replaced a client's, it is 3.
 -- Errors: DAY n when Redis' UTC day is n and not ARGV 10; UNKNOWN_ITEM; UNLISTED (call
 -- unlisted.lua); NOT_VISIBLE (a client's report of a hidden or embargoed item: count it as that of an
 -- unknown id). All before the first write, since Lua has no rollback.
@@ -34,6 +34,7 @@
 --@include version
 --@include increments
 --@include add_view
+--@include trend
 local dwell, window, ttl, event, day = ARGV[2] + 0, ARGV[5], ARGV[6] + 0, KEYS[5], tonumber(ARGV[10])
 if event then
   local earlier_reply = call('GET', event)
@@ -48,7 +49,7 @@ elseif day and day ~= floor(clock / 86400) then
   return redis.error_reply(format('DAY %d', floor(clock / 86400)))
 end
 local fields = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets', 'dated', 'begin',
-  'total', 'score', 'views', 'viewed', 'increments')
+  'total', 'score', 'views', 'viewed', 'increments', 'trend')
 local date, is_from_client = fields[7] and fields[7] + 0, ARGV[9] == '1'
 if is_from_client and (fields[8] == '1' or date and date > clock) then
   if ARGV[7] == '1' then date = nil else return redis.error_reply('NOT_VISIBLE hidden or embargoed') end
@@ -125,7 +126,7 @@ if register_changed then
   end
 end
 
-local v, changes, counters_ttl = fields[10] or 0, {'pv', pv, 'uv', uv, 'ms', ms}, 0
+local v, changes, counters_ttl = fields[10] or 0, {'pv', format('%d', pv), 'uv', format('%d', uv), 'ms', format('%d', ms)}, 0
 if fields[3] or counted ~= 100 then append(changes, 'counted', counted) end
 if in_future then
   append(changes, 'early', first)
@@ -144,10 +145,14 @@ elseif is_first_event then
   append(changes, 'first', first)
   if ARGV[7] == '3' then append(changes, 'begin', now) end
 end
-local first_today, inc, total, score = 0, 0, 0, 0
+local first_today, inc, total, score, trend = 0, 0, 0, 0, ''
 if counts and day then
   first_today, inc, total, score, counters_ttl =
     add_view(changes, KEYS[4], ARGV[1], 11, fields, 15, views_score, published, is_site_dated or has_new_site_date, now, clock)
+end
+if counts then
+  trend = trend_after(fields[20], now, clock, pv + (fields[17] or 0), ARGV[17] + 0, min(published, now))
+  append(changes, 'trend', trend)
 end
 -- Renewing once a day is enough. The hash of a PUT item has no TTL; any other hash lives as long as
 -- the longest-lived of its counters.
@@ -167,7 +172,6 @@ if counters_ttl > 0 and not date then
 end
 
 local counters = format('%d %d %d %d %d %d %s %d', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, v, now)
-local view_counters = format('%.17g %.17g', total, score)
-if event then call('SET', event, counters .. ' 0 0 0 0 0 ' .. view_counters, 'EX', 86400) end
-return format('%s %d %d %d %d %.17g %s', counters, counts and 1 or 0, uv - uv_before, added_ms, first_today, inc, view_counters) ..
-  (redated and ' 3' or '')
+local view_counters = total .. ' ' .. score
+if event then call('SET', event, counters .. ' 0 0 0 0 0 ' .. view_counters .. ' 0', 'EX', 86400) end
+return format('%s %d %d %d %d %.17g %s %d ', counters, counts and 1 or 0, uv - uv_before, added_ms, first_today, inc, view_counters, redated and 3 or 0) .. trend

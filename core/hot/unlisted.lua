@@ -8,17 +8,19 @@
 -- ARGV 1 hash of the network, 2 bytes  2 client's publish time or ''
 --      3 time of the event or '' (now)  4 1: may create the article  5 counter TTL s
 --      6 dwell ms of a report, '' for a view  7 what a view adds to the sum, '' for a report that is
---      not a view  8 networks that list the article  9 base hours and 10 gamma of parts/add_view.lua
+--      not a view  8 networks that list the article  9 hot.birth_views (parts/trend.lua)
+--      10 base hours and 11 gamma of parts/add_view.lua
 -- Returns 'LISTED' for a listed article, 'BEGINS' for one that does not exist and may not be
 -- created: nothing is written. Otherwise the reply of track.lua or view.lua, with 2 for `hidden`
--- while the article is unlisted, and a final 1 if it was created.
+-- while the article is unlisted, and status 1 if it was created.
 --@include version
 --@include increments
+--@include trend
 local network, required_networks, required_s = ARGV[1], ARGV[8] + 0, 600
 local is_report, counts_view = ARGV[6] ~= '', ARGV[7] ~= ''
 local earlier_reply = KEYS[2] and call('GET', KEYS[2])
 if earlier_reply then return earlier_reply end
-local fields = call('HMGET', KEYS[1], 'nets', 'v', 'date', 'hidden', 'first', 'pv', 'uv', 'ms', 'views', 'total', 'score', 'nets_since', 'increments')
+local fields = call('HMGET', KEYS[1], 'nets', 'v', 'date', 'hidden', 'first', 'pv', 'uv', 'ms', 'views', 'total', 'score', 'nets_since', 'increments', 'trend')
 local nets = fields[1] or ''
 if fields[3] or fields[4] == '1' or (fields[2] and nets == '') or nets:sub(1, 1) == '+' then return 'LISTED' end
 if not fields[2] and ARGV[4] ~= '1' then return 'BEGINS' end
@@ -34,7 +36,7 @@ local is_old_enough = now - since >= required_s
 local pv, uv, ms = (fields[6] or 0) + 0, (fields[7] or 0) + 0, (fields[8] or 0) + 0
 local total, score, inc = (fields[10] or 0) + 0, (fields[11] or 0) + 0, 0
 local published = fields[5] and fields[5] + 0 or min(tonumber(ARGV[2]) or now, now)
-local v, increment = fields[2], 0
+local v, increment, trend = fields[2], 0, fields[14] or ''
 if not is_known_network and (is_old_enough or #nets < 2 * required_networks) then
   nets, increment = nets .. network, 1
 end
@@ -45,16 +47,18 @@ if increment == 1 or listed then
   call('EXPIRE', KEYS[1], listed and ARGV[5] or '3600')
 end
 if increment == 1 then
+  trend = trend_after(fields[14], now, clock, pv + (fields[9] or 0) + 1, ARGV[9] + 0, min(published, now))
+  call('HSET', KEYS[1], 'trend', trend)
   if is_report then
     pv, uv, ms = pv + 1, uv + 1, ms + ARGV[6]
     call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'ms', ms, 'renewed', clock)
   end
   if counts_view then
-    inc = ARGV[7] / (max(0, now - published) / 3600 + ARGV[9]) ^ (ARGV[10] + 0)
+    inc = ARGV[7] / (max(0, now - published) / 3600 + ARGV[10]) ^ (ARGV[11] + 0)
     total, score = total + ARGV[7], score + inc
     -- Three buckets, so that Redis stores the hash compactly (hash-max-listpack-value).
     local add_increment = increments_library()
-    local increments = add_increment(fields[13] or '', now, ARGV[7] + 0, 3, ARGV[9] * 3600, ARGV[10] + 0)
+    local increments = add_increment(fields[13] or '', now, ARGV[7] + 0, 3, ARGV[10] * 3600, ARGV[11] + 0)
     call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', (fields[9] or 0) + 1, 'viewed', clock,
       'increments', increments)
   end
@@ -72,6 +76,6 @@ if KEYS[2] then
 end
 if is_report then
   local first_today = counts_view and increment or 0
-  return format('%s %d %d %d %d %.17g %s %d', reply, increment, increment, increment * ARGV[6], first_today, inc, view_counters, created)
+  return format('%s %d %d %d %d %.17g %s %d ', reply, increment, increment, increment * ARGV[6], first_today, inc, view_counters, created) .. trend
 end
-return format('%s %d 0 %d', reply, increment, created)
+return format('%s %d 0 %d ', reply, increment, created) .. trend

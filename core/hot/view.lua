@@ -7,16 +7,19 @@
 --      7 counter TTL s  8 w_pv  9 w_uv  10 base hours  11 gamma
 --      12 unknown articles (as in track.lua)
 --      13 1: from a client, '': from the site, whose publish time replaces a client's
+--      14 hot.birth_views
 -- Returns 'dedup', 'refused' for a view beyond the limit, which writes nothing, or
--- 'uv inc total score published hidden v new tracked': uv 1 for the fingerprint's first
+-- 'uv inc total score published hidden v new tracked status': uv 1 for the fingerprint's first
 -- view of the day; the increment; the undecayed sum; the accumulated score; the publish time; new: 1,
--- or 0 for a repeated event id; tracked: 1 if page views were counted in the last two days. A final 3
--- follows if the publish time replaced a client's. Fractions as %.17g.
+-- or 0 for a repeated event id;
+-- tracked: 1 if page views were counted in the last two days. The field `trend` follows, unless the
+-- event was repeated. The status is 0, or 3 if the publish time replaced a client's. Fractions as %.17g.
 -- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 3; UNKNOWN_ITEM;
 -- UNLISTED (call unlisted.lua); NOT_VISIBLE (as in track.lua).
 --@include version
 --@include increments
 --@include add_view
+--@include trend
 local ttl, base_hours, gamma = ARGV[7] + 0, ARGV[10] + 0, ARGV[11] + 0
 local event = KEYS[4]
 if event then
@@ -33,7 +36,7 @@ if not now then
 elseif now > clock then
   now = clock
 end
-local fields = call('HMGET', KEYS[1], 'total', 'score', 'views', 'viewed', 'increments', 'first', 'date', 'hidden', 'v', 'nets', 'dated', 'begin', 'renewed')
+local fields = call('HMGET', KEYS[1], 'total', 'score', 'views', 'viewed', 'increments', 'first', 'date', 'hidden', 'v', 'nets', 'dated', 'begin', 'renewed', 'pv', 'trend')
 local date, is_from_client = fields[7], ARGV[13] == '1'
 if is_from_client and (fields[8] == '1' or date and date + 0 > clock) then
   if ARGV[12] == '1' then date = nil else return redis.error_reply('NOT_VISIBLE hidden or embargoed') end
@@ -70,6 +73,8 @@ end
 local uv, inc, total, counters_ttl
 uv, inc, total, score, counters_ttl =
   add_view(changes, KEYS[3], ARGV[1], 6, fields, 1, score, published, is_site_dated or has_new_site_date, now, clock)
+local trend = trend_after(fields[15], now, clock, (fields[14] or 0) + (fields[3] or 0) + 1, ARGV[14] + 0, min(published, now))
+append(changes, 'trend', trend)
 local v = version_after(fields[9], time)
 call('HSET', KEYS[1], 'v', v, unpack(changes))
 if counters_ttl > 0 and not date then
@@ -79,7 +84,7 @@ if nets and unlisted then
   call('HSET', KEYS[1], 'nets', '+' .. nets)
   call('EXPIRE', KEYS[1], ttl, 'GT')
 end
-local reply = format('%d %.17g %.17g %.17g %d %d %s', uv, inc, total, score, published, (fields[8] or 0) + 0, v)
-if event then call('SET', event, reply .. ' 0 0', 'EX', 86400) end
+local reply = format('%d %.17g %s %s %d %d %s', uv, inc, total, score, published, (fields[8] or 0) + 0, v)
+if event then call('SET', event, reply .. ' 0 0 0', 'EX', 86400) end
 local is_tracked = fields[13] and clock - fields[13] < 172800
-return reply .. (is_tracked and ' 1 1' or ' 1 0') .. (redated and ' 3' or '')
+return reply .. (is_tracked and ' 1 1' or ' 1 0') .. (redated and ' 3 ' or ' 0 ') .. trend

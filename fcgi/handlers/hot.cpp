@@ -44,7 +44,7 @@ Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
     const Settings& settings = call.services.settings;
     counts = {item_stats.pv, item_stats.uv,
               hot::engagement_terms(item_stats, settings.engagement).avg_dwell_ms,
-              hot::score_terms(hot::kEngagementModel, item_stats, settings).score};
+              hot::score_terms(item_stats, settings).score};
   }
   std::string out;
   json::Writer writer(out);
@@ -186,6 +186,23 @@ void add_floor_header(Response& response, const hot::HotList& list) {
   if (list.below_floor()) response.headers += "Freshet-Below-Floor: true\r\n";
 }
 
+// In hours, minutes or seconds, the first that gives a whole number: "15m".
+std::string short_duration(seconds span) {
+  if (span.count() % 3600 == 0) return std::to_string(span.count() / 3600) + "h";
+  if (span.count() % 60 == 0) return std::to_string(span.count() / 60) + "m";
+  return std::to_string(span.count()) + "s";
+}
+
+// Names the model that ranked the list, with its main setting.
+void add_model_header(Response& response, const hot::ListQuery& query, const Settings& settings) {
+  response.headers.append("Freshet-Model: ").append(query.model->name);
+  if (query.model->is_computed())
+    response.headers.append("; half_life=").append(short_duration(query.model->half_life(settings)));
+  else
+    response.headers.append(query.mode == hot::ViewsMode::kCurrent ? "; mode=current" : "; mode=accumulate");
+  response.headers += "\r\n";
+}
+
 // The last list of the host's workers, or else of this worker.
 std::optional<Response> stale_response(const Services& services, const HotListRequest& query) {
   if (query.at) return std::nullopt;
@@ -195,6 +212,7 @@ std::optional<Response> stale_response(const Services& services, const HotListRe
   Response response;
   response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
   add_floor_header(response, *list);
+  add_model_header(response, query.query, services.settings);
   response.body = list->first(query.limit);
   return response;
 }
@@ -204,9 +222,16 @@ void write_model(json::Writer& writer, const hot::ItemStats& stats, const hot::M
                  const Settings& settings) {
   const auto& [place, rank] = stats.position(model);
   if (model.base != nullptr) {
-    const auto terms = hot::score_terms(model, stats, settings);
+    const auto terms = hot::score_terms(stats, settings);
     writer.key("age_seconds").number(terms.age_seconds).key("decay").number(terms.decay);
     writer.key("base").number(terms.base).key("score").number(terms.score);
+  } else if (model.is_computed()) {
+    const auto terms = hot::trending_terms(stats, settings);
+    writer.key("views").integer(terms.views).key("score").number(terms.score);
+    writer.key("half_life")
+        .integer(terms.half_life.count())
+        .key("median_age")
+        .integer(terms.median_age.count());
   } else {
     const auto views = hot::views_terms(stats, settings.views);
     writer.key("pv").integer(stats.views_pv).key("total").number(stats.views_total);
@@ -355,7 +380,7 @@ Task<Result<Response>> post_views(Call& call) {
 
 Task<Result<Response>> get_hot(Call& call) {
   Services& services = call.services;
-  FRESHET_CO_TRY(query, parse_hot(call.target, wall_now()));
+  FRESHET_CO_TRY(query, parse_hot(call.target, wall_now(), services.settings));
   hot::HotLists& lists = services.hot_lists;
   call.request.on_deadline = [&services, &list_query = *query] {
     return stale_response(services, list_query);
@@ -387,6 +412,7 @@ Task<Result<Response>> get_hot(Call& call) {
     if (services.has_lost_data()) response.headers += "Freshet-Degraded: true\r\n";
   }
   add_floor_header(response, *served->list);
+  add_model_header(response, query->query, services.settings);
   response.body = served->list->first(query->limit);
   co_return response;
 }

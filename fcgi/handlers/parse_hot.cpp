@@ -87,21 +87,33 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
   return event;
 }
 
-Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now) {
+namespace {
+
+const hot::Model& default_model(const http::Target& target, const Settings& settings) {
+  if (target.parameter("mode")) return hot::kViewsModel;
+  const auto found = std::ranges::find(hot::kModels, settings.hot_default_model, &hot::Model::name);
+  return found != hot::kModels.end() ? *found : hot::kViewsModel;
+}
+
+}  // namespace
+
+Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, const Settings& settings) {
   HotListRequest parsed;
-  FRESHET_TRY(model,
-              parse_enum(kModelNames, "model", target.parameter("model"), std::optional(&hot::kViewsModel)));
-  FRESHET_TRY(mode, parse_enum(kModeNames, "mode", target.parameter("mode"),
-                               std::optional(hot::ViewsMode::kAccumulate)));
+  FRESHET_TRY(model, parse_enum(kModelNames, "model", target.parameter("model"),
+                                std::optional(&default_model(target, settings))));
+  const bool is_current = *model == &hot::kViewsModel && settings.views_default_mode == "current";
+  FRESHET_TRY(mode,
+              parse_enum(kModeNames, "mode", target.parameter("mode"),
+                         std::optional(is_current ? hot::ViewsMode::kCurrent : hot::ViewsMode::kAccumulate)));
   FRESHET_TRY(window,
               parse_enum(kWindowNames, "window", target.parameter("window"), std::optional(seconds(0))));
   const hot::Model& requested_model = **model;
   FRESHET_TRY(limit, http::integer_parameter(target, "limit", requested_model.default_limit, 1, kMaxLimit));
   FRESHET_TRY(at, at_parameter(target, now));
   const std::string not_with = "not supported with model=" + std::string(requested_model.name);
-  if (requested_model.base == nullptr && *at)
+  if (!requested_model.is_computed() && *at)
     return fail(ErrorCode::kInvalid, "bad_parameter", "at", not_with);
-  if (requested_model.base != nullptr && target.parameter("mode"))
+  if (requested_model.is_computed() && target.parameter("mode"))
     return fail(ErrorCode::kInvalid, "bad_parameter", "mode", not_with);
   if (const auto tag = target.parameter("tag")) {
     FRESHET_TRY(name, TagName::parse(*tag, "tag"));

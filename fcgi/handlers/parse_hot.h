@@ -32,7 +32,7 @@ struct HotListRequest {
 };
 // ?model=&limit=&mode=&window=&tag=&at=. `at` must be in now..now + 365 days; a few seconds in the
 // past count as now.
-Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now);
+Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, const Settings& settings);
 
 // ?ids=a,b: 1..100 ids.
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);

@@ -51,13 +51,16 @@ std::string settings_header(const Settings& settings) {
 
 Task<Result<Response>> get_preview(Call& call) {
   const UnixSeconds now = wall_now();
-  FRESHET_CO_TRY(query, parse_hot(call.target, now));
+  FRESHET_CO_TRY(query, parse_hot(call.target, now, call.services.settings));
   if (query->at) co_return fail(ErrorCode::kInvalid, "bad_parameter", "at", "not supported in a preview");
-  if (query->query.model->base == nullptr && query->query.mode != hot::ViewsMode::kCurrent)
+  if (!query->query.model->is_computed() && query->query.mode != hot::ViewsMode::kCurrent)
     co_return fail(ErrorCode::kInvalid, "bad_parameter", "mode",
                    "must be current: accumulated scores are already decayed");
   const auto settings = apply_overrides(call.target, call.services.settings, *query->query.model);
   if (!settings) co_return tl::unexpected(settings.error());
+  if (!hot::trending_index(settings->trending.half_life))
+    co_return fail(ErrorCode::kInvalid, "bad_parameter", "trending.half_life",
+                   "must be 5m, 15m, 1h, 6h or 24h");
   const auto served =
       co_await hot::preview(call.services.hot_bulk, call.services.cards, *settings, query->query, now);
   if (!served) co_return tl::unexpected(served.error());

@@ -95,8 +95,9 @@ void Cors::add_cors_headers(const Request& request, Response& response) const {
   if (!allows(request.origin)) return;
   response.add_header("Access-Control-Allow-Origin", request.origin);
   response.add_header("Access-Control-Allow-Credentials", "true");
-  response.add_header("Access-Control-Expose-Headers",
-                      "ETag, Freshet-Below-Floor, Freshet-Degraded, Freshet-Ignored, Retry-After");
+  response.add_header(
+      "Access-Control-Expose-Headers",
+      "ETag, Freshet-Below-Floor, Freshet-Model, Freshet-Degraded, Freshet-Ignored, Retry-After");
 }
 
 }  // namespace freshet::http

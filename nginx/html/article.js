@@ -73,7 +73,7 @@ function ignore({ message }) {
 }
 
 async function showPositions(hasWholeItem) {
-  const found = (await Promise.all(["engagement", "views"].map((model) => findPosition(model, hasWholeItem).catch(ignore)))).filter(Boolean);
+  const found = (await Promise.all(["engagement", "views", "trending"].map((model) => findPosition(model, hasWholeItem).catch(ignore)))).filter(Boolean);
   if (found.length) document.getElementById("places").textContent = found.join(", ");
   setTimeout(showPositions, 2000, hasWholeItem);
 }

@@ -11,12 +11,14 @@ const kSettingsHeader = "Freshet-Settings";
 const linear = (maximum, step) =>
   ({ steps: Math.round(maximum / step), toValue: (position) => Number((position * step).toPrecision(6)), toPosition: (value) => value / step });
 const kHalfLives = [600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 259200, 604800, 1209600, 2592000];
+const kTrendingHalfLives = [300, 900, 3600, 21600, 86400];
+const nearest = (values, value) =>
+  values.reduce((best, each, position) => (Math.abs(Math.log(each / value)) < Math.abs(Math.log(values[best] / value)) ? position : best), 0);
 const formatSeconds = (s) => (s % 86400 === 0 ? `${s / 86400}d` : s % 3600 === 0 ? `${s / 3600}h` : `${Math.round(s / 60)}m`);
 const kSliders = {
   engagement: [
     { name: "hot.half_life", title: "Half-life", format: formatSeconds, steps: kHalfLives.length - 1, toValue: (position) => kHalfLives[position],
-      toPosition: (value) =>
-        kHalfLives.reduce((best, each, position) => (Math.abs(Math.log(each / value)) < Math.abs(Math.log(kHalfLives[best] / value)) ? position : best), 0) },
+      toPosition: (value) => nearest(kHalfLives, value) },
     { name: "hot.pv_weight", title: "Points per page view", ...linear(10, 0.1) },
     { name: "hot.uv_weight", title: "Points per visitor", ...linear(10, 0.1) },
     { name: "hot.dwell_weight", title: "Points per millisecond read", ...linear(0.01, 0.0001) },
@@ -25,9 +27,14 @@ const kSliders = {
     { name: "views.gamma", title: "Age exponent (gamma)", ...linear(3, 0.05) },
     { name: "views.base_hours", title: "Hours added to the age", ...linear(24, 0.25) },
   ],
+  trending: [
+    { name: "trending.half_life", title: "Half-life", format: formatSeconds, steps: kTrendingHalfLives.length - 1,
+      toValue: (position) => kTrendingHalfLives[position], toPosition: (value) => nearest(kTrendingHalfLives, value) },
+  ],
 };
 const kNotes = {
   engagement: "Re-scores the current top 10,000.",
+  trending: "Re-scores the current top 10,000.",
   views: "Shows mode=current. In mode=accumulate, each view was discounted when it arrived, so settings cannot change the list afterwards.",
 };
 

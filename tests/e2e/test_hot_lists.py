@@ -361,7 +361,7 @@ def test_a_changed_half_life_rebuilds_the_rank(own_service, name):
     wait_until(lambda: served() is not None and not set(own_service.workers()) & set(old), "the old generation to exit", 45)
     wait_until(lambda: served() == [pytest.approx(2, rel=2e-3)], "the score with the new half-life")
     assert own_service.stats(item)["score"] == pytest.approx(2, rel=2e-3)
-    assert own_service.redis("HGET", "hot:rank:meta", "formula").split()[-1] == "43200"
+    assert own_service.redis("HGET", "hot:rank:meta", "formula").split()[-2] == "43200"
 
 
 PREVIEW_SETTINGS = {"hot.half_life": "2h", "hot.pv_weight": "0.5", "hot.uv_weight": "4", "hot.dwell_weight": "0.01", "views.gamma": "0.4", "views.base_hours": "5"}
@@ -414,3 +414,40 @@ def test_a_preview_is_internal_and_accepts_only_the_settings_of_its_model(servic
 
 def test_the_instance_is_consistent_afterwards(service):
     service.check()
+
+
+def test_the_trending_list_orders_items_by_their_recent_views(own_service, name):
+    internal, items = own_service.internal(), [name(word) for word in "abc"]
+    for number, item in enumerate(items):
+        own_service.put(item, published_at=int(time.time()) - 86400 * (number + 1))
+        for reader in range(number + 1):
+            assert internal.track(item, 0, userId=name(f"reader{reader}")).status == 200
+    reply = internal.get("/api/hot", query={"model": "trending"})
+    assert reply.headers["Freshet-Model"] == "trending; half_life=1h"
+    wait_until(lambda: ids(internal.get("/api/hot", query={"model": "trending"}).json()) == items[::-1], "the list of all items")
+    assert [each["score"] for each in internal.get("/api/hot", query={"model": "trending"}).json()] == pytest.approx([3, 2, 1], rel=0.02)
+    in_an_hour = internal.get("/api/hot", query={"model": "trending", "at": int(time.time()) + 3600}).json()
+    assert [each["score"] for each in in_an_hour] == pytest.approx([1.5, 1, 0.5], rel=0.02)
+    stats = own_service.stats(items[2])["trending"]
+    assert (stats["views"], stats["half_life"], stats["rank"]) == (3, 3600, 1)
+    assert stats["median_age"] == 300
+    day = internal.get("/api/hot/preview", query={"model": "trending", "trending.half_life": "24h"})
+    assert [each["score"] for each in day.json()] == pytest.approx([3.125, 2.25, 1.5], rel=0.02)
+    refused = internal.get("/api/hot/preview", query={"model": "trending", "trending.half_life": "7m"})
+    assert_problem(refused, 400, "bad_parameter", "trending.half_life")
+
+
+def test_a_list_without_a_model_is_the_configured_one_and_a_named_model_always_wins(own_service):
+    public = own_service.public()
+
+    def model(**query):
+        return public.get("/api/hot", query=query).headers["Freshet-Model"]
+
+    assert model() == "views; mode=accumulate"
+    own_service.configure(hot__default_model='"trending"', trending__half_life='"15m"', views__default_mode='"current"')
+    own_service.reload_and_drain()
+    wait_until(lambda: model() == "trending; half_life=15m", "the configured model")
+    assert model(model="views") == "views; mode=current"
+    assert model(mode="accumulate") == "views; mode=accumulate"
+    assert model(model="views", mode="accumulate") == "views; mode=accumulate"
+    assert model(model="engagement") == "engagement; half_life=24h"

@@ -123,7 +123,7 @@ std::vector<hot::ListQuery> all_queries() {
   std::vector<hot::ListQuery> out;
   for (const hot::Model& model : hot::kModels) {
     for (const auto mode : {hot::ViewsMode::kAccumulate, hot::ViewsMode::kCurrent}) {
-      if (model.base != nullptr && mode == hot::ViewsMode::kCurrent) continue;
+      if (model.is_computed() && mode == hot::ViewsMode::kCurrent) continue;
       for (const int hours : {0, 2, 3}) {
         for (const char* const tag : {"", "t0", "t1", "nothing"}) {
           hot::ListQuery query;
@@ -176,7 +176,7 @@ TEST_CASE_METHOD(PartitionPair,
           REQUIRE(served[i].item == expected[i].item);
           REQUIRE(served[i].score == expected[i].score);
         }
-        if (query.model->base != nullptr) REQUIRE(preview_ids(many_, query) == preview_ids(one_, query));
+        if (query.model->is_computed()) REQUIRE(preview_ids(many_, query) == preview_ids(one_, query));
       } else {
         const std::string json = list(many_, query, 100);
         std::size_t at = 0;

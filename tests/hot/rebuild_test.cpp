@@ -71,10 +71,10 @@ TEST_CASE_METHOD(RebuildFixture, "a changed half-life is detected, and a rebuild
 
 TEST_CASE_METHOD(RebuildFixture,
                  "the fingerprint contains every parameter, in the format of earlier versions", "[rebuild]") {
-  CHECK(hot::params_fingerprint(settings) == "1 3 0.002 0 0 86400");
+  CHECK(hot::params_fingerprint(settings) == "1 3 0.002 0 0 86400 3600");
   settings.engagement.dwell_prior_views = 5;
   settings.engagement.dwell_prior_ms = 30000;
-  CHECK(hot::params_fingerprint(settings) == "1 3 0.002 5 30000 86400");
+  CHECK(hot::params_fingerprint(settings) == "1 3 0.002 5 30000 86400 3600");
 }
 
 TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are not in a rebuilt rank",

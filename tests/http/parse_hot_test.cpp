@@ -15,7 +15,7 @@ Result<handlers::HotListRequest> parse(const std::string& query) {
   const std::string uri = "/api/hot?" + query;
   const auto target = http::Target::parse(uri);
   REQUIRE(target);
-  return handlers::parse_hot(*target, wall_now());
+  return handlers::parse_hot(*target, wall_now(), Settings());
 }
 
 constexpr UnixSeconds kPublished{seconds{1700000000}};

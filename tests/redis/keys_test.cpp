@@ -144,7 +144,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
     const std::string by(model.name);
     out.emplace_back(g.rank(model), "rank " + by);
     out.emplace_back(g.rank_versions(model), "placed " + by);
-    if (model.base != nullptr) {
+    if (model.is_computed()) {
       out.emplace_back(g.staging_rank(model), "rank next " + by);
       out.emplace_back(g.staging_rank_versions(model), "placed next " + by);
     }

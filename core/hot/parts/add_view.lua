@@ -9,8 +9,8 @@ local function append(list, name, value) list[#list + 1], list[#list + 2] = name
 -- arg: index in ARGV of UV TTL s, counter TTL s, w_pv, w_uv, base hours and gamma
 -- fields, field: the hash's total, score, views, viewed and increments as read, and their index
 -- score: the accumulated score so far, after a change of the publish time
--- Returns 1 for the visitor's first view of the day, the increment, the undecayed sum, the
--- accumulated score, and the TTL that the counters must be given, 0 if they keep theirs.
+-- Returns 1 for the visitor's first view of the day, the increment, the undecayed sum and the
+-- accumulated score as texts, and the TTL that the counters must be given, 0 if they keep theirs.
 local function add_view(changes, uv_day, visitor, arg, fields, field, score, published, is_site_dated, now, clock)
   local ttl, base_hours, gamma = ARGV[arg + 1] + 0, ARGV[arg + 4] + 0, ARGV[arg + 5] + 0
   local first_today = call('SADD', uv_day, visitor)
@@ -21,17 +21,17 @@ local function add_view(changes, uv_day, visitor, arg, fields, field, score, pub
   local total, views, renewed, increments = 0, 0, fields[field + 3] and fields[field + 3] + 0, fields[field + 4]
   local live = renewed and clock < renewed + ttl
   if live then total, views = tonumber(fields[field]), tonumber(fields[field + 2]) end
-  total, score = total + weight, score + inc
+  local total_text, score_text = format('%.17g', total + weight), format('%.17g', score + inc)
   local n = #changes
   changes[n + 1], changes[n + 2], changes[n + 3], changes[n + 4], changes[n + 5], changes[n + 6] =
-    'total', format('%.17g', total), 'score', format('%.17g', score), 'views', views + 1
+    'total', total_text, 'score', score_text, 'views', format('%d', views + 1)
   if not is_site_dated and (increments or not fields[field + 1]) then
-    local add_increment = increments_library()
-    append(changes, 'increments', add_increment(increments or '', now, weight, 32, base_hours * 3600, gamma))
+    local joined = increments and join_newest(increments, now, weight)
+    append(changes, 'increments', joined or increments_library()(increments or '', now, weight, 32, base_hours * 3600, gamma))
   end
-  if live and clock - renewed <= min(86400, ttl / 2) then return first_today, inc, total, score, 0 end
+  if live and clock - renewed <= min(86400, ttl / 2) then return first_today, inc, total_text, score_text, 0 end
   append(changes, 'viewed', clock)
-  return first_today, inc, total, score, ttl
+  return first_today, inc, total_text, score_text, ttl
 end
 
 -- With items.unknown = list: the date by which a client's report replaces the one so far, or nil. In

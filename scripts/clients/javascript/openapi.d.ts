@@ -145,7 +145,7 @@ export interface paths {
         };
         /**
          * Preview a hot list with other settings
-         * @description Computed from the current counters; nothing is written, cached or counted. model=engagement re-scores the current top 10,000. model=views supports mode=current only, because accumulated scores were decayed when the views arrived. Absent parameters have their configured values. Durations are written as in the configuration (6h).
+         * @description Computed from the current counters; nothing is written, cached or counted. model=engagement and model=trending re-score the current top 10,000. model=views supports mode=current only, because accumulated scores were decayed when the views arrived. Absent parameters have their configured values. Durations are written as in the configuration (6h).
          */
         get: operations["preview"];
         put?: never;
@@ -715,6 +715,15 @@ export interface components {
                 hours: number;
                 divisor: number;
                 current: number;
+            };
+            trending?: {
+                views: number;
+                score: number;
+                /** @description seconds */
+                half_life: number;
+                /** @description seconds: about half of the views are younger, from 300 to 86400; 0 without views */
+                median_age: number;
+                rank: number | null;
             };
         };
         FeedRequest: {
@@ -1417,6 +1426,8 @@ export interface components {
         FreshetIgnored: string;
         /** @description Present if the response is incomplete or stale: Redis or the index is unavailable, Redis has lost its items or is nearly full */
         FreshetDegraded: "true";
+        /** @description The model that ranked the list, with its mode or half-life, such as trending; half_life=15m */
+        FreshetModel: string;
         /** @description model=engagement: present if no article reaches list.min_score; the list has the newest items instead, with a score of 0 */
         FreshetBelowFloor: "true";
     };
@@ -1781,19 +1792,22 @@ export interface operations {
     hot: {
         parameters: {
             query?: {
-                /** @example engagement */
-                model?: "views" | "engagement";
                 /**
-                 * @description Default: 10 for views, 20 for engagement.
+                 * @description Default: hot.default_model, or views if mode is given.
+                 * @example engagement
+                 */
+                model?: "views" | "engagement" | "trending";
+                /**
+                 * @description Default: 10 for views, 20 for the other models.
                  * @example 3
                  */
                 limit?: number;
-                /** @description model=views only. */
+                /** @description model=views only. Default: views.default_mode. */
                 mode?: "accumulate" | "current";
                 /** @description Only articles published within this time. */
                 window?: "all" | "24h" | "72h" | "7d";
                 tag?: components["schemas"]["IdText"];
-                /** @description model=engagement only. The list as it will be at this time without further events: RFC 3339 or unix seconds, from now to 365 days ahead. Never cached. */
+                /** @description Not with model=views. The list as it will be at this time without further events: RFC 3339 or unix seconds, from now to 365 days ahead. Never cached. */
                 at?: string;
             };
             header?: never;
@@ -1812,6 +1826,7 @@ export interface operations {
                     ETag: components["headers"]["ETag"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     "Freshet-Below-Floor": components["headers"]["FreshetBelowFloor"];
+                    "Freshet-Model": components["headers"]["FreshetModel"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1856,10 +1871,13 @@ export interface operations {
     preview: {
         parameters: {
             query?: {
-                /** @example engagement */
-                model?: "views" | "engagement";
                 /**
-                 * @description Default: 10 for views, 20 for engagement.
+                 * @description Default: hot.default_model, or views if mode is given.
+                 * @example engagement
+                 */
+                model?: "views" | "engagement" | "trending";
+                /**
+                 * @description Default: 10 for views, 20 for the other models.
                  * @example 3
                  */
                 limit?: number;
@@ -1879,6 +1897,8 @@ export interface operations {
                 "hot.dwell_prior_views"?: number;
                 /** @description A plain number is in milliseconds. */
                 "hot.dwell_prior"?: string;
+                /** @description With model=trending. */
+                "trending.half_life"?: "5m" | "15m" | "1h" | "6h" | "24h";
                 /** @description With model=views, like views.base_hours. */
                 "views.gamma"?: number;
                 /** @description Hours. */
@@ -1986,6 +2006,13 @@ export interface operations {
                      *         "hours": 64.1917,
                      *         "divisor": 538.524,
                      *         "current": 0.00557078
+                     *       },
+                     *       "trending": {
+                     *         "views": 1,
+                     *         "score": 0.0000012,
+                     *         "half_life": 3600,
+                     *         "median_age": 86400,
+                     *         "rank": 1
                      *       }
                      *     }
                      */
@@ -2065,6 +2092,13 @@ export interface operations {
                      *           "hours": 64.1917,
                      *           "divisor": 538.524,
                      *           "current": 0.00557078
+                     *         },
+                     *         "trending": {
+                     *           "views": 1,
+                     *           "score": 0.0000012,
+                     *           "half_life": 3600,
+                     *           "median_age": 86400,
+                     *           "rank": 1
                      *         }
                      *       },
                      *       "essay": {
@@ -2097,6 +2131,13 @@ export interface operations {
                      *           "hours": 40.1917,
                      *           "divisor": 274.056,
                      *           "current": 0
+                     *         },
+                     *         "trending": {
+                     *           "views": 0,
+                     *           "score": 0,
+                     *           "half_life": 3600,
+                     *           "median_age": 0,
+                     *           "rank": null
                      *         }
                      *       }
                      *     }

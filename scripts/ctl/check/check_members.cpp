@@ -128,7 +128,7 @@ Result<void> MemberCheck::check_ranks() {
     ranks.push_back({partition.published(), "(0"});
     // A rank key is a logarithm, so any finite number is valid.
     for (const Model& model : kModels)
-      ranks.push_back({partition.rank(model), model.base != nullptr ? "-inf" : "0"});
+      ranks.push_back({partition.rank(model), model.is_computed() ? "-inf" : "0"});
   }
   for (const Rank& each : ranks) {
     Pipeline size;
@@ -245,7 +245,8 @@ Result<void> MemberCheck::report_wrong_scores(const std::string& id) {
     const bool dropped = !actual && expected && *expected <= lowest;
     if (actual == expected || dropped) continue;
     const std::string key = partition.rank(model);
-    if (model.base != nullptr && actual && article.counts.pv == 0 && !article.hidden) {
+    const bool has_expired = model.base != nullptr ? article.counts.pv == 0 : !article.has_counters();
+    if (model.is_computed() && actual && has_expired && !article.hidden) {
       findings_.add(kinds::kNoCounters, key, id);
       if (auto ok = sweep_expired(model, id, article.version); !ok) return ok;
       continue;
@@ -340,7 +341,7 @@ Result<void> MemberCheck::check_expired_hidden(const PartitionKeys& partition) {
 Result<void> MemberCheck::check_abandoned_rebuilds() {
   for (const PartitionKeys& partition : keys_.partitions()) {
     for (const Model& model : kModels) {
-      if (model.base == nullptr) continue;
+      if (!model.is_computed()) continue;
       const std::string next = partition.staging_rank(model);
       Pipeline pipeline;
       // The lock is set before the new rank exists and released after it is gone. One rebuild may
