@@ -171,8 +171,10 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
     cleanup.add("UNLINK", key);
   // The marks of cleared histories.
   cleanup.add("HDEL", keys_.view_times(from.view()), "t", "r");
-  for (const std::string& channel : settings_.timeline.channels)
+  for (const std::string& channel : settings_.timeline.channels) {
     cleanup.add("ZREM", keys_.active_readers(channel), from.view());
+    cleanup.add("ZREMRANGEBYSCORE", keys_.timeline(channel, from.view()), "-inf", "(0");  // marks of the key
+  }
   if (auto ok = redis_.call_all(cleanup); !ok) return tl::unexpected(ok.error());
   return {};
 }
@@ -236,6 +238,10 @@ Result<std::int64_t> MergeWorker::move_follows(const MergeJob& job) {
   for (const AuthorId& each : *authors) {
     const auto followed = redis::run_sync(follows_.follow(job.to, each));
     if (!followed && followed.error().code != ErrorCode::kConflict) return tl::unexpected(followed.error());
+    // Before unfollow(): a restart finds only the authors who are still followed.
+    redis::Pipeline removal;
+    removal.add("ZREM", keys_.followers(each.view()), job.from.view());
+    if (auto ok = redis_.call_all(removal); !ok) return tl::unexpected(ok.error());
     if (auto ok = redis::run_sync(follows_.unfollow(job.from, each)); !ok) return tl::unexpected(ok.error());
     moved += followed ? 1 : 0;
   }
