@@ -150,6 +150,7 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   FRESHET_TRY(timeline_items, move_timelines(job));
   FRESHET_TRY(follows, move_follows(job));
   if (auto ok = add_seen_names(job); !ok) return ok;
+  FRESHET_TRY(pages, unacknowledged_pages(from));
   FRESHET_TRY(rows, move_rows(job, records->dismissals, database));
 
   const std::array<std::int64_t, readers::kMovedKinds.size()> moved{
@@ -161,7 +162,8 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   counts.add("HSET", keys_.job(job.job_id), "state", "running");
   counts.add("EXPIRE", keys_.job(job.job_id), redis::kJobTtl.count());
   // The target's buffer may hold what the source has seen.
-  counts.script(scripts::kFeedExternal).key(keys_.feed_state(to.view()));
+  counts.script(scripts::kFeedExternal).key(keys_.feed_state(to.view())).arg(redis::kPendingTtl.count());
+  for (const std::string& page : *pages) counts.arg(page);
   if (auto ok = redis_.call_all(counts); !ok) return tl::unexpected(ok.error());
 
   if (auto ok = redis::run_sync(readers::remove_records(redis_, keys_, from, *records)); !ok) return ok;
@@ -264,6 +266,21 @@ Result<void> MergeWorker::add_seen_names(const MergeJob& job) {
   writes.add("EXPIRE", names, redis::kPendingTtl.count());
   if (auto ok = redis_.call_all(writes); !ok) return tl::unexpected(ok.error());
   return {};
+}
+
+// The source's feed pages whose impressions are not recorded, usually because a worker was killed
+// (core/feed/parts/feed_state.lua). The target's next request records them.
+Result<std::vector<std::string>> MergeWorker::unacknowledged_pages(const ReaderId& from) {
+  redis::Pipeline read;
+  read.add("HMGET", keys_.feed_state(from.view()), "0", "1", "2", "3", "late");
+  FRESHET_TRY(fields, redis_.call_all(read));
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < fields->front().size(); ++i) {
+    for (const std::string_view page : redis::split_words(redis::string_at(fields->front(), i), '\n')) {
+      if (page.starts_with('0')) out.emplace_back(page);
+    }
+  }
+  return out;
 }
 
 // An anonymous reader has no rows, but the target's dismissals are recorded.

@@ -284,6 +284,9 @@ TEST_CASE_METHOD(MergeCrashFixture, "a merge that was ended after any step is co
   CHECK(expected.at(keys().interactions(kAnn.view())).size() == 2 * 3);
   CHECK(expected.at(keys().merged_into(pseudonyms.erasure(from))) == std::vector<std::string>{"ann"});
   CHECK_FALSE(expected.contains(keys().merged_into(pseudonyms.erasure(kAnn))));
+  const std::string pages = expected.at(keys().feed_state(kAnn.view())).at(0);
+  for (const char* const item : {"p1", "p2", "p3"}) CHECK(pages.find(item) != std::string::npos);
+  CHECK(pages.find("p0") == std::string::npos);  // it is acknowledged
   for (const auto& [key, values] : expected) {
     INFO(key);
     CHECK(key.find("{" + std::string(from.view())) == std::string::npos);
