@@ -61,7 +61,8 @@ void MergeWorker::add(std::vector<MergeJob> merges) {
 
 bool MergeWorker::needs_read() const {
   return was_interrupted_ || std::ranges::any_of(pending_, [now = Clock::now()](const PendingJob& each) {
-           return !each.drain_target.empty() && now >= each.retry_at;
+           const bool waits = !each.merged_once && !each.erasures_up_to.empty();
+           return (waits || !each.drain_target.empty()) && now >= each.retry_at;
          });
 }
 
@@ -108,6 +109,8 @@ Result<bool> MergeWorker::advance(PendingJob& job, database::Database& database,
     return false;
   };
   if (!job.merged_once) {
+    FRESHET_TRY(has_read, has_read_erasures(job, streams));
+    if (!*has_read) return false;
     FRESHET_TRY(moved, move());
     if (job.is_void || job.has_failed) return true;
     if (!*moved) return false;
@@ -122,6 +125,18 @@ Result<bool> MergeWorker::advance(PendingJob& job, database::Database& database,
   if (!streams.is_delivered({job.merge.entry.stream, job.drain_target})) return false;
   FRESHET_TRY(moved, move());
   return *moved || job.has_failed;
+}
+
+// Returns whether every erasure of the target that was requested before the merge has been read. In
+// a cluster it may be in another stream than the merge.
+Result<bool> MergeWorker::has_read_erasures(PendingJob& job, Streams& streams) const {
+  const unsigned stream = keys_.partition_of(job.merge.to.view());
+  if (stream == job.merge.entry.stream) return true;
+  if (job.erasures_up_to.empty()) {
+    FRESHET_TRY(last_ids, streams.last_generated_ids());
+    job.erasures_up_to = std::move((*last_ids)[stream]);
+  }
+  return streams.is_delivered({stream, job.erasures_up_to});
 }
 
 // Returns true if the source or the target is to be erased or was erased after the merge was

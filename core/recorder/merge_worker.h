@@ -13,7 +13,8 @@
 // its visitor id.
 //
 // A job moves nothing if one of the readers is being erased, or was erased after the merge was
-// requested. A job that Redis refuses is tried again for kMaxRetryTime, then it fails.
+// requested; before it starts, the target's stream is read up to where it ended. A job that Redis
+// refuses is tried again for kMaxRetryTime, then it fails.
 #pragma once
 
 #include <atomic>
@@ -68,6 +69,7 @@ class MergeWorker {
   struct PendingJob {
     MergeJob merge;
     Clock::time_point since;
+    std::string erasures_up_to = {};  // last id of the target's stream when the job was first due
     bool merged_once = false;
     std::string drain_target = {};  // the stream's last id after kSettleTime; empty until then
     Clock::time_point retry_at{};
@@ -77,6 +79,7 @@ class MergeWorker {
   };
   Result<bool> advance(PendingJob& job, database::Database& database, Streams& streams,
                        const IsBeingErased& is_being_erased, Clock::time_point now);
+  Result<bool> has_read_erasures(PendingJob& job, Streams& streams) const;
   Result<bool> find_erasure(const MergeJob& job, const IsBeingErased& is_being_erased);
   Result<void> merge(const MergeJob& job, database::Database& database);
   Result<void> redirect(const MergeJob& job);
