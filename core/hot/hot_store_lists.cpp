@@ -19,6 +19,9 @@ constexpr std::int64_t kMaxMembersRead = 2000;  // from a rank, per page
 constexpr std::int64_t kInitialChunk = 200;     // first read with filters; doubled with each further one
 // A tag or window of at most this many articles is read instead of scanning the rank.
 constexpr std::int64_t kMaxSmallSet = 1000;
+// Begins a stored list that is below the floor, which the list's own key must say: another process
+// may replace list and metadata during a read.
+constexpr char kBelowFloor = ' ';
 
 std::string exclusive_min(std::int64_t score) { return "(" + std::to_string(score); }
 
@@ -187,7 +190,7 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   // Order matters: the list must be at least as new as its metadata, and the epoch at least as new
   // as both.
   Pipeline read;
-  read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch", "below_floor").barrier();
+  read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch").barrier();
   read.add("GET", keys_.list(query)).barrier();
   read.add("GET", keys_.epoch());
   for (const redis::PartitionKeys& each : keys_.partitions()) {
@@ -211,7 +214,8 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
     out.expires_in = std::min(out.expires_in.value_or(due), due);
   }
   if (is_valid) out.json = std::string((*replies)[1].text());
-  out.below_floor = redis::string_at(meta, 2) == "1";
+  out.below_floor = out.json.starts_with(kBelowFloor);
+  if (out.below_floor) out.json.erase(0, 1);
   if (!out.json.empty() && out.built_ms / interval == now / interval) {
     out.freshness = CachedList::Freshness::kFresh;
     co_return out;
@@ -231,11 +235,10 @@ void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) 
       .key(keys_.list_meta(query))
       .key(keys_.list_lock(query))
       .key(keys_.epoch())
-      .arg(built.json)
+      .arg(built.below_floor ? kBelowFloor + built.json : built.json)
       .arg(built.built_ms)
       .arg(built.epoch)
-      .arg(settings_.list.ttl.count())
-      .arg(built.below_floor ? 1 : 0);
+      .arg(settings_.list.ttl.count());
   // If lost, the lock expires and another process rebuilds the list.
   writers_.write_queue.post(std::move(out));
 }

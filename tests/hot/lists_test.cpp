@@ -83,6 +83,53 @@ TEST_CASE_METHOD(ListFixture, "the stored list says whether it is below the floo
   }
 }
 
+namespace {
+
+// Runs `interfere` after each command, as another client might.
+class InterferingRedis final : public redis::Redis {
+ public:
+  InterferingRedis(redis::BlockingRedis& inner, std::function<void()> interfere)
+      : inner_(inner), interfere_(std::move(interfere)) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    redis::Replies out;
+    for (std::size_t i = 0; i < pipeline.size(); ++i) {
+      redis::Pipeline one;
+      one.raw(pipeline.at(i));
+      auto replies = inner_.call(one);
+      if (!replies) co_return replies;
+      out.push_back(std::move(replies->front()));
+      interfere_();
+    }
+    co_return out;
+  }
+  bool ready() const override { return true; }
+
+ private:
+  redis::BlockingRedis& inner_;
+  const std::function<void()> interfere_;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ListFixture, "a list replaced during a read comes with its own word on the floor",
+                 "[lists]") {
+  const bool below_floor = GENERATE(false, true);
+  auto built = cached();
+  built.json = "[1]";
+  built.below_floor = !below_floor;
+  hot->store_list({}, built);
+  hot::CachedList newer = built;
+  newer.json = "[2]";
+  newer.below_floor = below_floor;
+  newer.built_ms += 1;
+  InterferingRedis interfering(redis, [&] { hot->store_list({}, newer); });
+  hot::RedisHotStore reader(interfering, deferred->writers, settings, keys(), [] { return std::string(); });
+  const auto read = run_sync(reader.cached_list({}));
+  REQUIRE(read);
+  CHECK(read->json == "[2]");
+  CHECK(read->below_floor == below_floor);
+}
+
 TEST_CASE_METHOD(ListFixture, "the newest items of a blog are listed when none of its articles is hot",
                  "[lists]") {
   partitions = GENERATE(1U, 16U);
