@@ -115,6 +115,24 @@ bool ranks_before(const ScoredItem& a, const ScoredItem& b) {
   return a.score != b.score ? a.score > b.score : a.item > b.item;
 }
 
+// Reads the publish times of items that are not among the newest of the site. 1 RTT if there are
+// any.
+Task<Result<void>> read_missing_dates(redis::Redis& redis, const redis::Keys& keys,
+                                      const std::vector<ScoredItem>& items,
+                                      std::vector<std::optional<double>>& dates) {
+  Pipeline read;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!dates[i]) read.add("HGET", keys.article(items[i].item.view()), "date");
+  }
+  if (read.empty()) co_return Result<void>();
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
+  auto reply = replies->begin();
+  for (std::optional<double>& each : dates) {
+    if (!each) each = redis::parse<double>((reply++)->text());
+  }
+  co_return Result<void>();
+}
+
 // A page of those candidates that are in the rank and match the filter.
 Task<Result<RankPage>> read_candidate_page(redis::Redis& redis, const redis::Keys& keys, const Model& model,
                                            const RankFilter& filter, std::vector<ScoredItem> candidates,
@@ -126,11 +144,17 @@ Task<Result<RankPage>> read_candidate_page(redis::Redis& redis, const redis::Key
   partitioned.append(scores, "ZMSCORE",
                      [&](const redis::PartitionKeys& partition) { return partition.rank(model); });
   FRESHET_CO_TRY(rank_scores, co_await redis::run_all(redis, scores));
+  std::vector<std::optional<double>> found_scores;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    found_scores.push_back(redis::parse<double>(partitioned.text(rank_scores->data(), i)));
+  if (&model == &kNewestItems) {
+    if (auto ok = co_await read_missing_dates(redis, keys, candidates, found_scores); !ok)
+      co_return tl::unexpected(ok.error());
+  }
   FRESHET_CO_TRY(matching, co_await filter.matches(candidates));
   std::vector<ScoredItem> found;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const auto rank_score = redis::parse<double>(partitioned.text(rank_scores->data(), i));
-    if (rank_score && (*matching)[i]) found.push_back({candidates[i].item, *rank_score});
+    if (found_scores[i] && (*matching)[i]) found.push_back({candidates[i].item, *found_scores[i]});
   }
   std::sort(found.begin(), found.end(), ranks_before);
   const std::int64_t size = std::ssize(found), end = std::min(offset + count, size);

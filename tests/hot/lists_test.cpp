@@ -157,8 +157,17 @@ TEST_CASE_METHOD(ListFixture, "the newest items of a blog are listed when none o
       out += json.substr(at + 6, json.find('"', at + 6) - at - 6) + " ";
     return out;
   };
+  // An item that is not among the newest of the site.
+  auto old = item("old", now() - seconds{900 * 86400});
+  old.tags = {TagName::trusted("t"), TagName::trusted("archive")};
+  put(old);
+  auto embargoed = item("soon", now() + seconds{3600});
+  embargoed.tags = {TagName::trusted("archive")};
+  put(embargoed);
+  for (const char* const each : {"old", "soon"}) command("ZREM", keys().partition_for(each).newest(), each);
   CHECK(listed() == "post0 post1 post2 ");
-  CHECK(listed("t") == "post0 post2 ");
+  CHECK(listed("t") == "post0 post2 old ");
+  CHECK(listed("archive") == "old ");
 }
 
 TEST_CASE_METHOD(ListFixture, "a list is not stored if an item was hidden while it was being built",
