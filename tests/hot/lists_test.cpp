@@ -3,6 +3,7 @@
 #include <random>
 
 #include "core/hot/hot_lists.h"
+#include "core/hot/preview.h"
 #include "core/items/card_cache.h"
 #include "tests/support/store_fixture.h"
 
@@ -128,6 +129,33 @@ TEST_CASE_METHOD(ListFixture, "a list replaced during a read comes with its own 
   REQUIRE(read);
   CHECK(read->json == "[2]");
   CHECK(read->below_floor == below_floor);
+}
+
+TEST_CASE_METHOD(ListFixture, "a preview compares lists of the same counters, while articles are read",
+                 "[lists]") {
+  hot::ListQuery query = engagement_query();
+  if (GENERATE(true, false)) {
+    query.model = &hot::kViewsModel;
+    query.mode = hot::ViewsMode::kCurrent;
+  }
+  for (const char* const id : {"a", "b", "c"}) {
+    put(item(id, now() - seconds{3600}));
+    track(track_event(id, "v", 1000));
+  }
+  int readers = 0;
+  InterferingRedis interfering(redis, [&] {
+    for (const char* const id : {"c", "b", "b"})
+      track(track_event(id, "w" + std::to_string(++readers), 1000));
+  });
+  hot::RedisHotStore reader(interfering, deferred->writers, settings, keys(), [] { return std::string(); });
+  items::CardCache cards(*items, 1 << 20);
+  const auto lists = run_sync(hot::preview(reader, cards, {settings, settings}, query, now()));
+  const auto later = run_sync(hot::preview(reader, cards, {settings}, query, now()));
+  REQUIRE(lists);
+  REQUIRE(later);
+  CHECK(lists->size() == 2);
+  CHECK(lists->front()->first(10) == lists->back()->first(10));
+  CHECK(lists->front()->first(10) != later->front()->first(10));
 }
 
 TEST_CASE_METHOD(ListFixture, "the newest items of a blog are listed when none of its articles is hot",
