@@ -78,6 +78,8 @@ class HotLists {
   // Builds the list as it will be at `at` if no further events arrive; for models with a base score
   // and mode = current. Never cached. At least 2 RTT.
   Task<Result<ServedList>> build_at(const ListQuery& query, UnixSeconds at);
+  // The best with mode = current. At least 2 RTT.
+  Task<Result<std::vector<ScoredItem>>> scan_buckets(const ListQuery& query, UnixSeconds now);
   // The last snapshot, for a request that is out of time; serve it as degraded. Null if there is
   // none or if it may contain an item that has been hidden.
   std::shared_ptr<const HotList> stale_copy(const ListQuery& query) const;
@@ -105,7 +107,6 @@ class HotLists {
   Task<Result<BuiltList>> build(const ListQuery& query, UnixSeconds at);
   // The best members with a score of at most `max_score`.
   Task<Result<std::vector<ScoredItem>>> scan_rank(const ListQuery& query, double max_score);
-  Task<Result<std::vector<ScoredItem>>> scan_buckets(const ListQuery& query, UnixSeconds now);
   std::shared_ptr<const HotList> store_snapshot(const ListQuery& query, CachedList stored,
                                                 Clock::time_point now, std::uint64_t generation);
   Result<ServedList> serve_stale(const ListQuery& query, const Error& error) const;

@@ -19,6 +19,9 @@ constexpr std::int64_t kMaxMembersRead = 2000;  // from a rank, per page
 constexpr std::int64_t kInitialChunk = 200;     // first read with filters; doubled with each further one
 // A tag or window of at most this many articles is read instead of scanning the rank.
 constexpr std::int64_t kMaxSmallSet = 1000;
+// Begins a stored list that is below the floor, which the list's own key must say: another process
+// may replace list and metadata during a read.
+constexpr char kBelowFloor = ' ';
 
 std::string exclusive_min(std::int64_t score) { return "(" + std::to_string(score); }
 
@@ -112,6 +115,24 @@ bool ranks_before(const ScoredItem& a, const ScoredItem& b) {
   return a.score != b.score ? a.score > b.score : a.item > b.item;
 }
 
+// Reads the publish times of items that are not among the newest of the site. 1 RTT if there are
+// any.
+Task<Result<void>> read_missing_dates(redis::Redis& redis, const redis::Keys& keys,
+                                      const std::vector<ScoredItem>& items,
+                                      std::vector<std::optional<double>>& dates) {
+  Pipeline read;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!dates[i]) read.add("HGET", keys.article(items[i].item.view()), "date");
+  }
+  if (read.empty()) co_return Result<void>();
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
+  auto reply = replies->begin();
+  for (std::optional<double>& each : dates) {
+    if (!each) each = redis::parse<double>((reply++)->text());
+  }
+  co_return Result<void>();
+}
+
 // A page of those candidates that are in the rank and match the filter.
 Task<Result<RankPage>> read_candidate_page(redis::Redis& redis, const redis::Keys& keys, const Model& model,
                                            const RankFilter& filter, std::vector<ScoredItem> candidates,
@@ -123,11 +144,17 @@ Task<Result<RankPage>> read_candidate_page(redis::Redis& redis, const redis::Key
   partitioned.append(scores, "ZMSCORE",
                      [&](const redis::PartitionKeys& partition) { return partition.rank(model); });
   FRESHET_CO_TRY(rank_scores, co_await redis::run_all(redis, scores));
+  std::vector<std::optional<double>> found_scores;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    found_scores.push_back(redis::parse<double>(partitioned.text(rank_scores->data(), i)));
+  if (&model == &kNewestItems) {
+    if (auto ok = co_await read_missing_dates(redis, keys, candidates, found_scores); !ok)
+      co_return tl::unexpected(ok.error());
+  }
   FRESHET_CO_TRY(matching, co_await filter.matches(candidates));
   std::vector<ScoredItem> found;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const auto rank_score = redis::parse<double>(partitioned.text(rank_scores->data(), i));
-    if (rank_score && (*matching)[i]) found.push_back({candidates[i].item, *rank_score});
+    if (found_scores[i] && (*matching)[i]) found.push_back({candidates[i].item, *found_scores[i]});
   }
   std::sort(found.begin(), found.end(), ranks_before);
   const std::int64_t size = std::ssize(found), end = std::min(offset + count, size);
@@ -187,7 +214,7 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   // Order matters: the list must be at least as new as its metadata, and the epoch at least as new
   // as both.
   Pipeline read;
-  read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch", "below_floor").barrier();
+  read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch").barrier();
   read.add("GET", keys_.list(query)).barrier();
   read.add("GET", keys_.epoch());
   for (const redis::PartitionKeys& each : keys_.partitions()) {
@@ -211,7 +238,8 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
     out.expires_in = std::min(out.expires_in.value_or(due), due);
   }
   if (is_valid) out.json = std::string((*replies)[1].text());
-  out.below_floor = redis::string_at(meta, 2) == "1";
+  out.below_floor = out.json.starts_with(kBelowFloor);
+  if (out.below_floor) out.json.erase(0, 1);
   if (!out.json.empty() && out.built_ms / interval == now / interval) {
     out.freshness = CachedList::Freshness::kFresh;
     co_return out;
@@ -231,11 +259,10 @@ void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) 
       .key(keys_.list_meta(query))
       .key(keys_.list_lock(query))
       .key(keys_.epoch())
-      .arg(built.json)
+      .arg(built.below_floor ? kBelowFloor + built.json : built.json)
       .arg(built.built_ms)
       .arg(built.epoch)
-      .arg(settings_.list.ttl.count())
-      .arg(built.below_floor ? 1 : 0);
+      .arg(settings_.list.ttl.count());
   // If lost, the lock expires and another process rebuilds the list.
   writers_.write_queue.post(std::move(out));
 }

@@ -190,7 +190,8 @@ class HotStore {
   virtual void store_list(const ListQuery& query, const CachedList& built) = 0;
   // Up to `count` members of the query's rank from the cursor on, without embargoed items. 2 RTT;
   // with a window or a tag 4, or up to 9 in a long rank (which read at most 2,000 members per
-  // page). In a cluster 2 more if one partition holds many of them.
+  // page). In a cluster 2 more if one partition holds many of them. kNewestItems includes older
+  // items of a tag with at most 1,000 items, for 1 more.
   virtual Task<Result<RankPage>> rank_page(const ListQuery& query, RankCursor from, std::int64_t count) = 0;
   // All buckets of mode = current. 1 RTT.
   virtual Task<Result<std::vector<BucketUpperBound>>> buckets() = 0;

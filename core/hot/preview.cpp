@@ -31,41 +31,66 @@ bool entry_ranks_before(const ListEntry& a, const ListEntry& b) {
   return a.score != b.score ? a.score > b.score : a.item.view() > b.item.view();
 }
 
-Task<Result<std::vector<ListEntry>>> rescore(HotStore& hot, const std::vector<ItemId>& ids,
-                                             const Model& model, const Settings& trial) {
-  std::vector<ListEntry> entries;
+// The best of mode = current under each of the settings.
+Task<Result<std::vector<ItemId>>> top_of_buckets(HotStore& hot, items::CardCache& cards,
+                                                 const std::vector<Settings>& variants,
+                                                 const ListQuery& query, UnixSeconds now) {
+  std::set<ItemId> ids;
+  for (const Settings& each : variants) {
+    HotLists lists(hot, cards, each);
+    FRESHET_CO_TRY(best, co_await lists.scan_buckets(query, now));
+    for (ScoredItem& item : *best) ids.insert(std::move(item.item));
+  }
+  co_return std::vector<ItemId>(ids.begin(), ids.end());
+}
+
+double score_under(const Model& model, const ItemStats& stats, const Settings& settings) {
+  return model.is_computed() ? computed_score(model, stats, settings)
+                             : views_terms(stats, settings.views).current;
+}
+
+using Entries = std::vector<ListEntry>;
+
+Task<Result<std::vector<Entries>>> rescore(HotStore& hot, const std::vector<ItemId>& ids, const Model& model,
+                                           const std::vector<Settings>& variants) {
+  std::vector<Entries> out(variants.size());
   for (std::size_t from = 0; from < ids.size(); from += kStatsBatchSize) {
     const std::vector<ItemId> batch(
         ids.begin() + static_cast<std::ptrdiff_t>(from),
         ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), from + kStatsBatchSize)));
     FRESHET_CO_TRY(stats, co_await hot.stats(batch, Ranks::kOmit));
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const double score = computed_score(model, (*stats)[i], trial);
-      if (score > 0) entries.push_back({batch[i], score, {}});
+      for (std::size_t variant = 0; variant < variants.size(); ++variant) {
+        const double score = score_under(model, (*stats)[i], variants[variant]);
+        if (score > 0) out[variant].push_back({batch[i], score, {}});
+      }
     }
   }
-  std::sort(entries.begin(), entries.end(), entry_ranks_before);
-  if (entries.size() > kMaxListSize) entries.resize(kMaxListSize);
-  co_return entries;
+  for (Entries& each : out) {
+    std::sort(each.begin(), each.end(), entry_ranks_before);
+    if (each.size() > kMaxListSize) each.resize(kMaxListSize);
+  }
+  co_return out;
 }
 
 }  // namespace
 
-Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& trial,
-                                 const ListQuery& query, UnixSeconds now) {
-  if (!query.model->is_computed()) {
-    HotLists lists(hot, cards, trial);
-    auto served = co_await lists.build_at(query, now);
-    if (served && served->degraded) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
-    co_return served;
+Task<Result<PreviewLists>> preview(HotStore& hot, items::CardCache& cards,
+                                   const std::vector<Settings>& variants, const ListQuery& query,
+                                   UnixSeconds now) {
+  auto candidates = !query.model->is_computed() ? top_of_buckets(hot, cards, variants, query, now)
+                                                 : top_of_rank(hot, query);
+  FRESHET_CO_TRY(ids, co_await candidates);
+  FRESHET_CO_TRY(scored, co_await rescore(hot, *ids, *query.model, variants));
+  PreviewLists out;
+  for (Entries& entries : *scored) {
+    std::vector<ItemId> best;
+    for (const ListEntry& each : entries) best.push_back(each.item);
+    FRESHET_CO_TRY(found, co_await cards.get(best));
+    for (std::size_t i = 0; i < best.size(); ++i) entries[i].card = std::move((*found)[i]);
+    out.push_back(std::make_shared<const HotList>(render(entries, now)));
   }
-  FRESHET_CO_TRY(ids, co_await top_of_rank(hot, query));
-  FRESHET_CO_TRY(entries, co_await rescore(hot, *ids, *query.model, trial));
-  std::vector<ItemId> best;
-  for (const ListEntry& each : *entries) best.push_back(each.item);
-  FRESHET_CO_TRY(found, co_await cards.get(best));
-  for (std::size_t i = 0; i < best.size(); ++i) (*entries)[i].card = std::move((*found)[i]);
-  co_return ServedList{std::make_shared<const HotList>(render(*entries, now)), false};
+  co_return out;
 }
 
 }  // namespace freshet::hot

@@ -309,6 +309,18 @@ Task<Result<LoginMerge>> PersonalData::merge_on_login(const ReaderId& visitor, c
   co_return LoginMerge::kRunning;
 }
 
+Task<Result<std::vector<ReaderId>>> PersonalData::merged_readers(const ReaderId& reader) {
+  Pipeline read;
+  read.add("ZRANGE", keys_.merged_names(reader.view()), 0, -1);
+  FRESHET_CO_TRY(names, co_await redis::run_one(redis_, read));
+  std::vector<ReaderId> out;
+  for (std::size_t i = 0; i < names->size(); ++i) {
+    const std::string_view name = redis::string_at(*names, i);
+    out.push_back(ReaderId::trusted(std::string(name.substr(0, name.find(kIdMark)))));  // without the epoch
+  }
+  co_return out;
+}
+
 Task<Result<Job>> PersonalData::job(const EventId& id) {
   Pipeline command;
   command.command(7 + kMovedKinds.size()).arg("HMGET").arg(keys_.job(id.view()));

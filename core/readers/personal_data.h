@@ -93,6 +93,8 @@ class PersonalData {
   // reader if something about them changed within identity.merge_window. One merge at a time,
   // however often it is called. 1 RTT; 4 if it starts one.
   Task<Result<LoginMerge>> merge_on_login(const ReaderId& visitor, const ReaderId& account);
+  // Readers who were merged into this one within kPendingTtl: the last kMaxMergedNames. 1 RTT.
+  Task<Result<std::vector<ReaderId>>> merged_readers(const ReaderId& reader);
   // 1 RTT. Errors: kNotFound "unknown_job".
   Task<Result<Job>> job(const EventId& id);
 

@@ -117,8 +117,12 @@ Task<Result<void>> remove_records(redis::Redis& redis, const redis::Keys& keys, 
   append_removal(out, "ZREM", keys.interactions(from.view()), copied.interactions,
                  [](const auto& each) -> std::string_view { return each.first; });
   const auto item_of = [](const DismissalRecord& each) { return each.dismissal.item.view(); };
-  append_removal(out, "ZREM", keys.not_interested(from.view()), copied.dismissals, item_of);
-  append_removal(out, "HDEL", keys.not_interested_reasons(from.view()), copied.dismissals, item_of);
+  if (!copied.dismissals.empty()) {
+    out.add("MULTI");  // a reason without its dismissal would stay
+    append_removal(out, "ZREM", keys.not_interested(from.view()), copied.dismissals, item_of);
+    append_removal(out, "HDEL", keys.not_interested_reasons(from.view()), copied.dismissals, item_of);
+    out.add("EXEC");
+  }
   if (copied.has_archived) out.add("UNLINK", keys.archived_interactions(from.view()));
   if (out.empty()) co_return Result<void>();
   FRESHET_CO_TRY(removed, co_await redis::run_all(redis, out));

@@ -61,7 +61,8 @@ void MergeWorker::add(std::vector<MergeJob> merges) {
 
 bool MergeWorker::needs_read() const {
   return was_interrupted_ || std::ranges::any_of(pending_, [now = Clock::now()](const PendingJob& each) {
-           return !each.drain_target.empty() && now >= each.retry_at;
+           const bool waits = !each.merged_once && !each.erasures_up_to.empty();
+           return (waits || !each.drain_target.empty()) && now >= each.retry_at;
          });
 }
 
@@ -108,6 +109,8 @@ Result<bool> MergeWorker::advance(PendingJob& job, database::Database& database,
     return false;
   };
   if (!job.merged_once) {
+    FRESHET_TRY(has_read, has_read_erasures(job, streams));
+    if (!*has_read) return false;
     FRESHET_TRY(moved, move());
     if (job.is_void || job.has_failed) return true;
     if (!*moved) return false;
@@ -122,6 +125,18 @@ Result<bool> MergeWorker::advance(PendingJob& job, database::Database& database,
   if (!streams.is_delivered({job.merge.entry.stream, job.drain_target})) return false;
   FRESHET_TRY(moved, move());
   return *moved || job.has_failed;
+}
+
+// Returns whether every erasure of the target that was requested before the merge has been read. In
+// a cluster it may be in another stream than the merge.
+Result<bool> MergeWorker::has_read_erasures(PendingJob& job, Streams& streams) const {
+  const unsigned stream = keys_.partition_of(job.merge.to.view());
+  if (stream == job.merge.entry.stream) return true;
+  if (job.erasures_up_to.empty()) {
+    FRESHET_TRY(last_ids, streams.last_generated_ids());
+    job.erasures_up_to = std::move((*last_ids)[stream]);
+  }
+  return streams.is_delivered({stream, job.erasures_up_to});
 }
 
 // Returns true if the source or the target is to be erased or was erased after the merge was
@@ -150,6 +165,7 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   FRESHET_TRY(timeline_items, move_timelines(job));
   FRESHET_TRY(follows, move_follows(job));
   if (auto ok = add_seen_names(job); !ok) return ok;
+  FRESHET_TRY(pages, unacknowledged_pages(from));
   FRESHET_TRY(rows, move_rows(job, records->dismissals, database));
 
   const std::array<std::int64_t, readers::kMovedKinds.size()> moved{
@@ -161,7 +177,8 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   counts.add("HSET", keys_.job(job.job_id), "state", "running");
   counts.add("EXPIRE", keys_.job(job.job_id), redis::kJobTtl.count());
   // The target's buffer may hold what the source has seen.
-  counts.script(scripts::kFeedExternal).key(keys_.feed_state(to.view()));
+  counts.script(scripts::kFeedExternal).key(keys_.feed_state(to.view())).arg(redis::kPendingTtl.count());
+  for (const std::string& page : *pages) counts.arg(page);
   if (auto ok = redis_.call_all(counts); !ok) return tl::unexpected(ok.error());
 
   if (auto ok = redis::run_sync(readers::remove_records(redis_, keys_, from, *records)); !ok) return ok;
@@ -171,8 +188,10 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
     cleanup.add("UNLINK", key);
   // The marks of cleared histories.
   cleanup.add("HDEL", keys_.view_times(from.view()), "t", "r");
-  for (const std::string& channel : settings_.timeline.channels)
+  for (const std::string& channel : settings_.timeline.channels) {
     cleanup.add("ZREM", keys_.active_readers(channel), from.view());
+    cleanup.add("ZREMRANGEBYSCORE", keys_.timeline(channel, from.view()), "-inf", "(0");  // marks of the key
+  }
   if (auto ok = redis_.call_all(cleanup); !ok) return tl::unexpected(ok.error());
   return {};
 }
@@ -236,6 +255,10 @@ Result<std::int64_t> MergeWorker::move_follows(const MergeJob& job) {
   for (const AuthorId& each : *authors) {
     const auto followed = redis::run_sync(follows_.follow(job.to, each));
     if (!followed && followed.error().code != ErrorCode::kConflict) return tl::unexpected(followed.error());
+    // Before unfollow(): a restart finds only the authors who are still followed.
+    redis::Pipeline removal;
+    removal.add("ZREM", keys_.followers(each.view()), job.from.view());
+    if (auto ok = redis_.call_all(removal); !ok) return tl::unexpected(ok.error());
     if (auto ok = redis::run_sync(follows_.unfollow(job.from, each)); !ok) return tl::unexpected(ok.error());
     moved += followed ? 1 : 0;
   }
@@ -258,6 +281,21 @@ Result<void> MergeWorker::add_seen_names(const MergeJob& job) {
   writes.add("EXPIRE", names, redis::kPendingTtl.count());
   if (auto ok = redis_.call_all(writes); !ok) return tl::unexpected(ok.error());
   return {};
+}
+
+// The source's feed pages whose impressions are not recorded, usually because a worker was killed
+// (core/feed/parts/feed_state.lua). The target's next request records them.
+Result<std::vector<std::string>> MergeWorker::unacknowledged_pages(const ReaderId& from) {
+  redis::Pipeline read;
+  read.add("HMGET", keys_.feed_state(from.view()), "0", "1", "2", "3", "late");
+  FRESHET_TRY(fields, redis_.call_all(read));
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < fields->front().size(); ++i) {
+    for (const std::string_view page : redis::split_words(redis::string_at(fields->front(), i), '\n')) {
+      if (page.starts_with('0')) out.emplace_back(page);
+    }
+  }
+  return out;
 }
 
 // An anonymous reader has no rows, but the target's dismissals are recorded.

@@ -8,11 +8,13 @@
 // moved before, and miss what it was removing.
 //
 // user:merged leads events that were spooled under the old name to the new one. The seen filter
-// cannot be listed, so the target's feed also looks under the source's name (user:visitors). The
-// source's counters and sessions stay under its visitor id.
+// cannot be listed, so the target's feed also looks under the source's name (user:visitors). Pages
+// that are not in the filter yet become the target's. The source's counters and sessions stay under
+// its visitor id.
 //
 // A job moves nothing if one of the readers is being erased, or was erased after the merge was
-// requested. A job that Redis refuses is tried again for kMaxRetryTime, then it fails.
+// requested; before it starts, the target's stream is read up to where it ended. A job that Redis
+// refuses is tried again for kMaxRetryTime, then it fails.
 #pragma once
 
 #include <atomic>
@@ -67,6 +69,7 @@ class MergeWorker {
   struct PendingJob {
     MergeJob merge;
     Clock::time_point since;
+    std::string erasures_up_to = {};  // last id of the target's stream when the job was first due
     bool merged_once = false;
     std::string drain_target = {};  // the stream's last id after kSettleTime; empty until then
     Clock::time_point retry_at{};
@@ -76,12 +79,14 @@ class MergeWorker {
   };
   Result<bool> advance(PendingJob& job, database::Database& database, Streams& streams,
                        const IsBeingErased& is_being_erased, Clock::time_point now);
+  Result<bool> has_read_erasures(PendingJob& job, Streams& streams) const;
   Result<bool> find_erasure(const MergeJob& job, const IsBeingErased& is_being_erased);
   Result<void> merge(const MergeJob& job, database::Database& database);
   Result<void> redirect(const MergeJob& job);
   Result<std::int64_t> move_timelines(const MergeJob& job);
   Result<std::int64_t> move_follows(const MergeJob& job);
   Result<void> add_seen_names(const MergeJob& job);
+  Result<std::vector<std::string>> unacknowledged_pages(const ReaderId& from);
   Result<std::int64_t> move_rows(const MergeJob& job, const std::vector<readers::DismissalRecord>& dismissals,
                                  database::Database& database);
 

@@ -231,7 +231,7 @@ class Keys {
   // String: unix ms at which Redis was found to have lost its items; deleted once they are restored
   // (core/recorder/consumer_groups.h)
   std::string data_lost_at() const { return shared_hot_key(":lost"); }
-  // String: JSON; list.ttl
+  // String: JSON, after a space if no article reached list.min_score; list.ttl
   std::string list(const hot::ListQuery& query) const;
   // Hash; list.ttl
   std::string list_meta(const hot::ListQuery& query) const;

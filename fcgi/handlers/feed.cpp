@@ -1,5 +1,6 @@
 #include "fcgi/handlers/feed.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/json.h"
@@ -64,19 +65,31 @@ Result<FeedBody> parse_feed(json::Value body) {
   return parsed;
 }
 
+// Returns whether the page is one of the cookie's visitor, or of a reader who was merged into this
+// one. 1 RTT unless it is the visitor's.
+Task<bool> was_received_before_merge(Call& call, const FeedBody& body) {
+  http::PageTokenSigner& pages = call.services.page_tokens;
+  const std::optional<VisitorId>& cookie = call.auth_result->cookie;
+  if (cookie && pages.verify(anonymous_reader(*cookie), body.page)) co_return true;
+  const auto merged = co_await call.services.users.merged_readers(body.request.reader);
+  if (!merged) co_return true;  // unknown; a page token grants nothing
+  co_return std::ranges::any_of(
+      *merged, [&](const ReaderId& each) { return pages.verify(each, body.page).has_value(); });
+}
+
 // Identifies a repeated request for the same page: by the last page received, otherwise by the
-// event id. Drops a page that the visitor of the cookie received before they signed in.
-Result<std::string> idempotency_key(FeedBody& body, http::PageTokenSigner& pages,
-                                    const std::optional<VisitorId>& cookie) {
+// event id. Drops a page that the reader received under another name, before they signed in.
+Task<Result<std::string>> idempotency_key(Call& call, FeedBody& body) {
   const std::string action(body.action_letter);
   if (!body.page.empty()) {
-    const auto last = pages.verify(body.request.reader, body.page);
-    if (last) return action + ".p." + std::to_string(last->generation) + "." + std::to_string(last->sequence);
-    if (!cookie || !pages.verify(anonymous_reader(*cookie), body.page)) return tl::unexpected(last.error());
+    const auto last = call.services.page_tokens.verify(body.request.reader, body.page);
+    if (last)
+      co_return action + ".p." + std::to_string(last->generation) + "." + std::to_string(last->sequence);
+    if (!co_await was_received_before_merge(call, body)) co_return tl::unexpected(last.error());
     body.page.clear();
   }
-  if (!body.event.empty()) return action + ".e." + body.event.str();
-  return std::string();
+  if (!body.event.empty()) co_return action + ".e." + body.event.str();
+  co_return std::string();
 }
 
 json::Writer begin_data(std::string& out) {
@@ -141,8 +154,8 @@ Task<Result<Response>> post_feed(Call& call) {
   parsed->request.reader = std::move(*reader);
   parsed->request.cost = call.search_cost();
   parsed->request.allow_writes = !call.must_spool() && call.may_store(parsed->request.reader);
-  FRESHET_CO_TRY(name, idempotency_key(*parsed, services.page_tokens, call.auth_result->cookie));
   call.request.on_deadline = [&call, &feed_body = *parsed] { return deadline_reply(call, feed_body); };
+  FRESHET_CO_TRY(name, co_await idempotency_key(call, *parsed));
 
   if (parsed->request.action == feed::FeedAction::kPeek) {
     FRESHET_CO_TRY(new_count, co_await services.feed.peek(parsed->request));

@@ -7,6 +7,7 @@
 #include "core/config/config_override.h"
 #include "core/hot/preview.h"
 #include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_hot.h"
 
 namespace freshet::handlers {
@@ -15,6 +16,8 @@ namespace {
 
 // Applied when an event is counted, so a preview cannot change them.
 constexpr std::array<std::string_view, 2> kIngestWeights{"views.pv_weight", "views.uv_weight"};
+
+constexpr std::array kBooleanNames{EnumName<bool>{"false", false}, EnumName<bool>{"true", true}};
 
 Result<Settings> apply_overrides(const http::Target& target, const Settings& current,
                                  const hot::Model& model) {
@@ -56,16 +59,23 @@ Task<Result<Response>> get_preview(Call& call) {
   if (!query->query.model->is_computed() && query->query.mode != hot::ViewsMode::kCurrent)
     co_return fail(ErrorCode::kInvalid, "bad_parameter", "mode",
                    "must be current: accumulated scores are already decayed");
-  const auto settings = apply_overrides(call.target, call.services.settings, *query->query.model);
+  FRESHET_CO_TRY(
+      compares, parse_enum(kBooleanNames, "compare", call.target.parameter("compare"), std::optional(false)));
+  auto settings = apply_overrides(call.target, call.services.settings, *query->query.model);
   if (!settings) co_return tl::unexpected(settings.error());
   if (!hot::trending_index(settings->trending.half_life))
     co_return fail(ErrorCode::kInvalid, "bad_parameter", "trending.half_life",
                    "must be 5m, 15m, 1h, 6h or 24h");
-  const auto served =
-      co_await hot::preview(call.services.hot_bulk, call.services.cards, *settings, query->query, now);
-  if (!served) co_return tl::unexpected(served.error());
-  Response response = private_json(served->list->first(query->limit));
-  response.headers += settings_header(*settings);
+  std::vector<Settings> variants{*std::move(settings)};
+  if (*compares) variants.push_back(call.services.settings);
+  const auto lists =
+      co_await hot::preview(call.services.hot_bulk, call.services.cards, variants, query->query, now);
+  if (!lists) co_return tl::unexpected(lists.error());
+  std::string body = lists->front()->first(query->limit);
+  if (*compares)
+    body = "{\"preview\":" + body + ",\n\"configured\":" + lists->back()->first(query->limit) + "}";
+  Response response = private_json(std::move(body));
+  response.headers += settings_header(variants.front());
   co_return response;
 }
 

@@ -160,7 +160,7 @@ constexpr std::array kRoutes{
 // handler refuses with a specific error.
 const std::string& preview_parameters() {
   static const std::string names = [] {
-    std::string out = std::string(kHotParameters) + " views.pv_weight views.uv_weight";
+    std::string out = std::string(kHotParameters) + " compare views.pv_weight views.uv_weight";
     for (const hot::Model& model : hot::kModels) {
       for (const std::string_view name : model.parameters) {
         out.append(" ").append(name);

@@ -1,5 +1,5 @@
 // Sliders for half-life, weights and exponent, with the resulting hot list next to the current one. The service computes
-// both from the same counters.
+// both from the same counters, so that only the settings make them differ.
 import { articleUrl, element, pause, readJson, showAttribution, showStatus, throwUnreachable, zone } from "/page.js";
 
 const kShown = 20;
@@ -57,10 +57,10 @@ function changedSettings() {
 }
 
 async function fetchPreview(settings) {
-  const query = new URLSearchParams({ model: model(), limit: 100, ...Object.fromEntries(settings) });
+  const query = new URLSearchParams({ model: model(), limit: 100, compare: true, ...Object.fromEntries(settings) });
   if (model() === "views") query.set("mode", "current");
   const reply = await fetch(`/api/hot/preview?${query}`).catch(throwUnreachable);
-  return { items: await readJson(reply), settings: JSON.parse(reply.headers.get(kSettingsHeader) || "{}") };
+  return { ...await readJson(reply), settings: JSON.parse(reply.headers.get(kSettingsHeader) || "{}") };
 }
 
 function makeSliders(settings) {
@@ -108,11 +108,10 @@ function show(list, items, before) {
   }));
 }
 
-// Both lists were computed at the same time, so that only the settings make them differ.
-function showLists(today, tried) {
-  show(document.getElementById("today"), today.items, today.items);
-  show(document.getElementById("tried"), tried.items, today.items);
-  showAttribution(today.items);
+function showLists({ configured, preview }) {
+  show(document.getElementById("today"), configured, configured);
+  show(document.getElementById("tried"), preview, configured);
+  showAttribution(configured);
   showStatus("");
 }
 
@@ -124,8 +123,8 @@ async function refreshPreview() {
   await pause(kSettleMs);
   if (turn !== latestTurn) return;
   try {
-    const lists = await Promise.all([fetchPreview([]), fetchPreview(settings)]);
-    if (turn === latestTurn) showLists(...lists);
+    const lists = await fetchPreview(settings);
+    if (turn === latestTurn) showLists(lists);
   } catch (error) {
     if (turn !== latestTurn) return;
     showStatus(`We couldn’t compute the preview: ${error.message}.`);
@@ -138,11 +137,11 @@ async function start() {
   const turn = ++latestTurn;
   document.getElementById("about").textContent = kNotes[model()];
   try {
-    const configured = await fetchPreview([]);
+    const lists = await fetchPreview([]);
     if (turn !== latestTurn) return;
-    makeSliders(configured.settings);
+    makeSliders(lists.settings);
     configuration.textContent = "No changes.";
-    showLists(configured, configured);
+    showLists(lists);
   } catch (error) {
     if (turn !== latestTurn) return;
     showStatus(`We couldn’t load the current list: ${error.message}.`);

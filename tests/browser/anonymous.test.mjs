@@ -21,7 +21,7 @@ before(async () => {
   freshet = await startFreshet(`identity.mode = "token"\nidentity.token_keys = { k1 = "${join(folder, "k1")}" }\n` +
     'redis.timeout = "1s"\ngateway.request_budget = "3s"\n');
   const now = Math.floor(Date.now() / 1000);
-  for (const [index, post] of kPosts.entries()) await freshet.put(post, { title: `About ${post}`, tags: ["blog"], published_at: now - 3600 * (index + 1) });
+  await freshet.importItems(kPosts.map((id, index) => ({ id, title: `About ${id}`, tags: ["blog"], published_at: now - 3600 * (index + 1) })));
   browser = await openWindow();
 });
 
@@ -55,11 +55,14 @@ const feed = async (page, action, limit) => {
   return data.items.map(({ id }) => id);
 };
 const history = async (page) => (await ask(page, "/api/history")).items;
+// The list's articles that have a score.
+const hot = async (model) => (await (await fetch(`${freshet.base}/api/hot?model=${model}`)).json()).filter(({ score }) => score > 0).map(({ id }) => id).toSorted();
 const recommended = async (page) => (await ask(page, "/api/recommendations?limit=100")).items.map(({ id }) => id);
 const visitorCookie = async (page) => (await page.context().cookies()).find(({ name }) => name === "freshet_visitor")?.value;
 
-test("a reader without a login gets a feed without what they read, and takes it to the account", async () => {
+test("a reader without a login moves both hot lists, gets a feed without what they read, and takes it to the account", async () => {
   const page = await browser.tab();
+  for (const model of ["engagement", "views"]) assert.deepEqual(await hot(model), []);
   await openPost(page, "post1");
   await eventually("the visitor cookie", () => visitorCookie(page), Boolean);
   await eventually("the article in the history", () => history(page), (items) => items?.[0] === "post1");
@@ -68,6 +71,8 @@ test("a reader without a login gets a feed without what they read, and takes it 
   await openPost(page, "post2");
   await eventually("the second article in the history", () => history(page), (items) => items[0] === "post2");
   assert.equal((await recommended(page)).includes("post2"), false);
+  for (const model of ["engagement", "views"])
+    await eventually(`both articles on the list of ${model}`, () => hot(model), (list) => list.join() === "post1,post2");
   await eventually("the index", () => ask(page, "/api/feed", { action: "peek", limit: 100 }), ({ data }) => data.new === kPosts.length - 2);
   const shown = await feed(page, "refresh", 3);
   assert.equal(shown.length, 3);

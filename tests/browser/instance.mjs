@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
 const kRun = new URL("../../scripts/run", import.meta.url).pathname;
+const kBuild = process.env.FRESHET_BUILD_DIR || new URL("../../build/release", import.meta.url).pathname;
 const kChromium = process.env.CHROMIUM || "/usr/bin/chromium";
 const kFlags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync"];
@@ -75,6 +76,11 @@ export async function startFreshet(directives = "") {
           method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify(members),
         }), (answer) => answer.status !== 503);
       if (!reply.ok) throw new Error(`PUT of ${item} returned ${reply.status}: ${await reply.text()}`);
+    },
+    async importItems(items) {
+      const path = join(state, "items.ndjson");
+      await writeFile(path, items.map((item) => `${JSON.stringify(item)}\n`).join(""));
+      await run(join(kBuild, "scripts/freshetctl"), ["import", path, "--state", state]);
     },
     async publish(author, items) {
       const reply = await eventually("the publication", () =>

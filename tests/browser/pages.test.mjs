@@ -351,7 +351,7 @@ test("sliders show the list with other settings next to the current one, with ar
 test("the panel of API calls selects a command, which a shell can run with the same effect", async () => {
   const page = await browser.tab();
   const expectedCalls = {
-    "": "GET /api/hot?model=views&limit=20&mode=current", "feed.html": "POST /api/feed", "whatif.html": "GET /api/hot/preview?model=engagement&limit=100",
+    "": "GET /api/hot?model=views&limit=20&mode=current", "feed.html": "POST /api/feed", "whatif.html": "GET /api/hot/preview?model=engagement&limit=100&compare=true",
   };
   for (const [address, name] of Object.entries(expectedCalls)) {
     await page.goto(`${freshet.internal}/${address}${address.includes("?") ? "&" : "?"}user=caller`);

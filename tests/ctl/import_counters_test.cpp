@@ -2,6 +2,7 @@
 #include "scripts/ctl/replay/import_counters.h"
 
 #include "core/hot/engagement.h"
+#include "core/hot/views.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -162,6 +163,54 @@ TEST_CASE_METHOD(ImportFixture, "an article that is unknown needs a date, which 
   remove("put");
   CHECK(import(R"({"id":"put","pv":8,"first":1000000000})") ==
         std::vector<std::string>{"1 id: the item was removed"});
+}
+
+TEST_CASE_METHOD(ImportFixture,
+                 "the date of an import replaces a client's in all ranks, like the site's report",
+                 "[import_counters]") {
+  settings.items_unknown = GENERATE("list", "count");
+  partitions = GENERATE(1U, 16U);
+  open();
+  const UnixSeconds clients = now() - seconds{86400}, sites = now() - seconds{2 * 3600};
+  for (const char* const id : {"a", "reported"}) {
+    auto report = track_event(id, "v", 0);
+    report.admission = {.network = "network", .wide_network = "wide-network"};
+    report.published_at = clients;
+    track(report);
+    auto view = view_event(id, "f");
+    view.admission = report.admission;
+    view.published_at = clients;
+    this->view(view);
+    REQUIRE(stats(id).decay_start == clients);
+  }
+  auto report = track_event("reported", "site", 0);
+  report.published_at = sites;
+  track(report);
+  const auto line = [&](const std::string& id, UnixSeconds first) {
+    return "{\"id\":\"" + id + "\",\"pv\":10,\"first\":" + std::to_string(unix_s(first)) + "}\n";
+  };
+  import(line("a", sites) + line("reported", clients));
+  const auto rank = [&](const char* id) {
+    return score(keys().partition_for(id).rank(hot::kViewsModel), id);
+  };
+  for (const char* const id : {"a", "reported"}) {
+    INFO(id);
+    CHECK(stats(id).decay_start == sites);
+    CHECK(stats(id).listed);
+    CHECK(field(id, "dated") == "1");
+    CHECK(field(id, "increments").empty());
+    CHECK(score(keys().partition_for(id).published(), id) == static_cast<double>(unix_s(sites)));
+  }
+  const double at_two_hours = 1 / hot::power_law(2, settings.views);
+  CHECK(*rank("a") == Approx(std::stod(field("a", "total")) * at_two_hours).epsilon(1e-3));
+  CHECK(rank_score("a") == score(keys().partition_for("a").rank(hot::kEngagementModel), "a"));
+  // No later date of a client or an import counts.
+  import(line("a", clients));
+  auto later = track_event("a", "w", 0);
+  later.admission = {.network = "other", .wide_network = "other-wide"};
+  later.published_at = now();
+  track(later);
+  CHECK(stats("a").decay_start == sites);
 }
 
 TEST_CASE_METHOD(ImportFixture, "an import verifies an article that only networks have read",

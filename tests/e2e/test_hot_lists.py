@@ -394,6 +394,13 @@ def test_a_preview_matches_the_list_once_its_settings_are_applied(own_service, n
     assert own_service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES") == before
     for previewed, query in zip(previews, lists):
         assert list(previewed) != list(served(**query)), query
+    for previewed, query, prefix in zip(previews, lists, ("hot.", "views.")):
+        tried = {key: value for key, value in PREVIEW_SETTINGS.items() if key.startswith(prefix)}
+        both = internal.get("/api/hot/preview", query={**query, **tried, "compare": "true", "limit": 3}).json()
+        for key, expected in (("preview", previewed), ("configured", served(**query))):
+            assert {item["id"]: item["score"] for item in both[key]} == pytest.approx(dict(list(expected.items())[:3]), rel=1e-3), (key, query)
+        same = internal.get("/api/hot/preview", query={**query, "compare": "true"}).json()
+        assert same["preview"] == same["configured"] and len(same["preview"]) == len(items)
 
     own_service.configure(**{key.replace(".", "__"): f'"{value}"' if "life" in key else float(value) for key, value in PREVIEW_SETTINGS.items()})
     own_service.reload()
@@ -407,7 +414,7 @@ def test_a_preview_is_internal_and_accepts_only_the_settings_of_its_model(servic
     assert_problem(service.public().get("/api/hot/preview", query={"model": "engagement"}), 404)
     for query, member in (({"model": "engagement", "hot.half_life": "soon"}, "hot.half_life"), ({"model": "engagement", "hot.uv_weight": "-1"}, "hot.uv_weight"),
                           ({"model": "engagement", "hot.uv_weight": "nan"}, "hot.uv_weight"), ({"mode": "current", "views.gamma": "11"}, "views.gamma"),
-                          ({"mode": "current", "views.uv_weight": "1"}, "views.uv_weight"), ({"mode": "accumulate"}, "mode"), ({}, "mode"),
+                          ({"mode": "current", "views.uv_weight": "1"}, "views.uv_weight"), ({"mode": "accumulate"}, "mode"), ({}, "mode"), ({"model": "engagement", "compare": "1"}, "compare"),
                           ({"model": "engagement", "at": str(int(time.time()) + 60)}, "at")):
         assert_problem(service.internal().get("/api/hot/preview", query=query), 400, "bad_parameter", member)
 

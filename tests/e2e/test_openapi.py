@@ -96,6 +96,7 @@ def test_every_operation_responds_as_described(service, name, api):
     wait_until(lambda: public.get("/api/hot", headers={"If-None-Match": public.get("/api/hot").headers["ETag"]}).status == 304, "a 304")
     call("preview", query={"model": "engagement", "hot.half_life": "6h", "hot.uv_weight": 0})
     call("preview", query={"mode": "current", "views.gamma": 1.2})
+    call("preview", query={"mode": "current", "compare": "true"})
     call("articleStats", id=item)
     assert set(call("stats", query={"ids": f"{item},{name('none')}"}).json()) >= {item}
 

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "core/hot/hot_lists.h"
+#include "core/hot/preview.h"
 #include "core/items/card_cache.h"
 #include "tests/support/store_fixture.h"
 
@@ -83,6 +84,80 @@ TEST_CASE_METHOD(ListFixture, "the stored list says whether it is below the floo
   }
 }
 
+namespace {
+
+// Runs `interfere` after each command, as another client might.
+class InterferingRedis final : public redis::Redis {
+ public:
+  InterferingRedis(redis::BlockingRedis& inner, std::function<void()> interfere)
+      : inner_(inner), interfere_(std::move(interfere)) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    redis::Replies out;
+    for (std::size_t i = 0; i < pipeline.size(); ++i) {
+      redis::Pipeline one;
+      one.raw(pipeline.at(i));
+      auto replies = inner_.call(one);
+      if (!replies) co_return replies;
+      out.push_back(std::move(replies->front()));
+      interfere_();
+    }
+    co_return out;
+  }
+  bool ready() const override { return true; }
+
+ private:
+  redis::BlockingRedis& inner_;
+  const std::function<void()> interfere_;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ListFixture, "a list replaced during a read comes with its own word on the floor",
+                 "[lists]") {
+  const bool below_floor = GENERATE(false, true);
+  auto built = cached();
+  built.json = "[1]";
+  built.below_floor = !below_floor;
+  hot->store_list({}, built);
+  hot::CachedList newer = built;
+  newer.json = "[2]";
+  newer.below_floor = below_floor;
+  newer.built_ms += 1;
+  InterferingRedis interfering(redis, [&] { hot->store_list({}, newer); });
+  hot::RedisHotStore reader(interfering, deferred->writers, settings, keys(), [] { return std::string(); });
+  const auto read = run_sync(reader.cached_list({}));
+  REQUIRE(read);
+  CHECK(read->json == "[2]");
+  CHECK(read->below_floor == below_floor);
+}
+
+TEST_CASE_METHOD(ListFixture, "a preview compares lists of the same counters, while articles are read",
+                 "[lists]") {
+  hot::ListQuery query = engagement_query();
+  if (GENERATE(true, false)) {
+    query.model = &hot::kViewsModel;
+    query.mode = hot::ViewsMode::kCurrent;
+  }
+  for (const char* const id : {"a", "b", "c"}) {
+    put(item(id, now() - seconds{3600}));
+    track(track_event(id, "v", 1000));
+  }
+  int readers = 0;
+  InterferingRedis interfering(redis, [&] {
+    for (const char* const id : {"c", "b", "b"})
+      track(track_event(id, "w" + std::to_string(++readers), 1000));
+  });
+  hot::RedisHotStore reader(interfering, deferred->writers, settings, keys(), [] { return std::string(); });
+  items::CardCache cards(*items, 1 << 20);
+  const auto lists = run_sync(hot::preview(reader, cards, {settings, settings}, query, now()));
+  const auto later = run_sync(hot::preview(reader, cards, {settings}, query, now()));
+  REQUIRE(lists);
+  REQUIRE(later);
+  CHECK(lists->size() == 2);
+  CHECK(lists->front()->first(10) == lists->back()->first(10));
+  CHECK(lists->front()->first(10) != later->front()->first(10));
+}
+
 TEST_CASE_METHOD(ListFixture, "the newest items of a blog are listed when none of its articles is hot",
                  "[lists]") {
   partitions = GENERATE(1U, 16U);
@@ -110,8 +185,17 @@ TEST_CASE_METHOD(ListFixture, "the newest items of a blog are listed when none o
       out += json.substr(at + 6, json.find('"', at + 6) - at - 6) + " ";
     return out;
   };
+  // An item that is not among the newest of the site.
+  auto old = item("old", now() - seconds{900 * 86400});
+  old.tags = {TagName::trusted("t"), TagName::trusted("archive")};
+  put(old);
+  auto embargoed = item("soon", now() + seconds{3600});
+  embargoed.tags = {TagName::trusted("archive")};
+  put(embargoed);
+  for (const char* const each : {"old", "soon"}) command("ZREM", keys().partition_for(each).newest(), each);
   CHECK(listed() == "post0 post1 post2 ");
-  CHECK(listed("t") == "post0 post2 ");
+  CHECK(listed("t") == "post0 post2 old ");
+  CHECK(listed("archive") == "old ");
 }
 
 TEST_CASE_METHOD(ListFixture, "a list is not stored if an item was hidden while it was being built",

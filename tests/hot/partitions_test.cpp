@@ -76,12 +76,12 @@ class PartitionPair {
   // Only the ids: the scores depend on the current time.
   std::vector<std::string> preview_ids(Fixture& fixture, const hot::ListQuery& query) {
     items::CardCache cards(*fixture.items, 1 << 24);
-    Settings trial = fixture.settings;
-    trial.engagement.uv_weight = 7;
-    auto served = run_sync(hot::preview(*fixture.hot, cards, trial, query, now_));
-    REQUIRE(served);
+    std::vector<Settings> variants(1, fixture.settings);
+    variants[0].engagement.uv_weight = 7;
+    auto lists = run_sync(hot::preview(*fixture.hot, cards, variants, query, now_));
+    REQUIRE(lists);
     std::vector<std::string> out;
-    const std::string json = served->list->first(100);
+    const std::string json = lists->front()->first(100);
     for (std::size_t at = json.find("\"id\""); at != json.npos; at = json.find("\"id\"", at + 1))
       out.push_back(json.substr(at, json.find(',', at) - at));
     return out;

@@ -134,6 +134,52 @@ TEST_CASE_METHOD(MergeFixture, "a merge moves nothing if a reader was erased aft
   CHECK(likes(kAnn) == Items{"a"});
 }
 
+TEST_CASE_METHOD(MergeFixture, "a merge waits for the erasures in the target's stream that preceded it",
+                 "[recorder]") {
+  use_partitions(4);
+  std::string name = "ann";
+  while (keys().partition_of(name) == keys().partition_of(kGuest.view())) name += "x";
+  const ReaderId target = ReaderId::trusted(name);
+  auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
+  REQUIRE(database);
+  recorder::Streams streams(settings, server.endpoint());
+  REQUIRE(recorder::create_groups(streams.redis(), streams.keys()));
+  while (!streams.has_claimed_all()) REQUIRE(streams.claim_pending());
+  like(kGuest, "a");
+  const bool erases = GENERATE(true, false);
+  if (erases)
+    command("XADD", keys().partition_for(name).stream(), "*", "op", "erase", "reader", name, "job",
+            "erasure");
+  else
+    command("XADD", keys().partition_for(name).stream(), "*", "op", "unfollow", "reader", name, "author",
+            "bob");
+  const unsigned stream = keys().partition_of(kGuest.view());
+  const auto entry = command("XADD", keys().partition(stream).stream(), "*", "op", "merge", "reader",
+                             kGuest.view(), "to", name, "job", "merge");
+  // Redis was read up to the merge, but not yet in the target's stream.
+  recorder::MergeWorker worker(settings, server.endpoint(), pseudonyms, settle_time);
+  worker.add({{{stream, std::string(entry.text())}, kGuest, target, "merge"}});
+  bool is_erasure_read = false;
+  const auto run = [&] {
+    const std::atomic<bool> stop{false};
+    const auto done = worker.run(
+        **database, streams, [&](const ReaderId& reader) { return is_erasure_read && reader == target; },
+        stop);
+    REQUIRE(done);
+    return done->size();
+  };
+  CHECK(run() == 0);
+  CHECK(likes(kGuest) == Items{"a"});
+  CHECK(worker.needs_read());
+  const auto batch = streams.read(recorder::Streams::ReadMode::kNonBlocking);
+  REQUIRE(batch);
+  is_erasure_read = !batch->erasures.empty();
+  CHECK(is_erasure_read == erases);
+  CHECK(run() == (erases ? 1 : 0));
+  CHECK(likes(kGuest) == (erases ? Items{"a"} : Items()));
+  CHECK(likes(target) == (erases ? Items() : Items{"a"}));
+}
+
 TEST_CASE_METHOD(MergeFixture, "nothing is left of a merged reader who had cleared their history",
                  "[recorder]") {
   command("HSET", keys().view_times(kGuest.view()), "t", 1700000000, "r", 1700000001, "t:a", 1700000002);

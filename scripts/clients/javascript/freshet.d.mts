@@ -64,7 +64,7 @@ export class Freshet {
   follows(userId: Id | null): Promise<Reply<"follows">>;
   stats(articleId: Id): Promise<Reply<"articleStats">>;
   statsOf(articleIds: Id[]): Promise<Reply<"stats">>;
-  preview(settings: Query<"preview">): Promise<List<"preview">>;
+  preview(settings: Query<"preview", "compare">): Promise<List<"hot">>;
   getItem(itemId: Id): Promise<Reply<"getItem">>;
   putItem(itemId: Id, members: Request<"putItem">): Promise<Reply<"putItem">>;
   deleteItem(itemId: Id): Promise<Reply<"deleteItem">>;

@@ -1886,6 +1886,8 @@ export interface operations {
                 /** @description Only articles published within this time. */
                 window?: "all" | "24h" | "72h" | "7d";
                 tag?: components["schemas"]["IdText"];
+                /** @description true: also the list under the configured settings. Both are computed from the same counters. */
+                compare?: boolean;
                 /**
                  * @description With model=engagement, like all hot.* parameters.
                  * @example 6h
@@ -1935,7 +1937,10 @@ export interface operations {
                      *       }
                      *     ]
                      */
-                    "application/json": components["schemas"]["HotItem"][];
+                    "application/json": components["schemas"]["HotItem"][] | {
+                        preview: components["schemas"]["HotItem"][];
+                        configured: components["schemas"]["HotItem"][];
+                    };
                 };
             };
             304: components["responses"]["NotModified"];

@@ -71,6 +71,7 @@ class CounterImporter {
   Result<void> import_batch(std::span<const CounterLine> lines) {
     std::vector<const CounterLine*> remaining;
     for (const CounterLine& each : lines) remaining.push_back(&each);
+    if (auto ok = replace_client_dates(lines); !ok) return ok;
     for (int attempt = 0; !remaining.empty(); ++attempt) {
       if (attempt == kMaxWriteAttempts)
         return fail(ErrorCode::kConflict, "write_conflict", {}, remaining.front()->item.str());
@@ -96,6 +97,29 @@ class CounterImporter {
     std::int64_t number(Field field) const { return redis::to_int(fields[field]); }
     bool is_known() const { return !fields[kDate].empty() || !fields[kFirst].empty(); }
   };
+
+  // The site's date replaces a client's, as with the site's first report. Idempotent, except that
+  // windows use the old date if this is interrupted.
+  Result<void> replace_client_dates(std::span<const CounterLine> lines) {
+    redis::Pipeline dates, published;
+    std::vector<const CounterLine*> dated;
+    for (const CounterLine& each : lines) {
+      if (!each.first) continue;
+      dated.push_back(&each);
+      dates.script(scripts::kItemRedate).key(keys_.article(each.item.view()));
+      dates.arg(unix_s(*each.first)).arg(settings_.views.base_hours).arg(settings_.views.gamma);
+    }
+    if (dated.empty()) return {};
+    FRESHET_TRY(replaced, redis_.call_all(dates));
+    for (std::size_t i = 0; i < dated.size(); ++i) {
+      const std::string_view id = dated[i]->item.view();
+      if ((*replaced)[i].integer() == 1)
+        published.add("ZADD", keys_.partition_for(id).published(), "XX", unix_s(*dated[i]->first), id);
+    }
+    if (published.empty()) return {};
+    FRESHET_TRY(moved, redis_.call_all(published));
+    return {};
+  }
 
   // Moves lines that cannot be imported from `lines` to `rejected`.
   Result<std::vector<StoredArticle>> read(std::vector<const CounterLine*>& lines) {

@@ -40,10 +40,11 @@ struct CounterFile {
 // again is rejected. Ignores empty lines and unknown members. Pure.
 CounterFile parse_counters(std::string_view ndjson);
 
-// Adds the counts to page views and visitors, and ranks the articles. What an earlier import added
-// to an article is replaced, not added to, so the same lines can be imported again; also after an
-// error or an interruption. Returns the lines that were not imported: of removed items, and of
-// articles that are unknown and have no `first`.
+// Adds the counts to page views and visitors, and ranks the articles. `first` replaces a date that
+// only clients named; an item's own date, and one that the site reported, stay. What an earlier
+// import added to an article is replaced, not added to, so the same lines can be imported again;
+// also after an error or an interruption. Returns the lines that were not imported: of removed
+// items, and of articles that are unknown and have no `first`.
 //
 // Visitors become artificial members of the article's HyperLogLog: exact within its error of 0.8 %,
 // and readers who come back count once more. An import with fewer visitors cannot remove any.

@@ -217,10 +217,15 @@ test("the public server's dashboard requests nothing", async (context) => {
 const kSettings = { "hot.half_life": 21600, "hot.pv_weight": 1, "hot.uv_weight": 5, "hot.dwell_weight": 0.001, "views.gamma": 1.5, "views.base_hours": 2 };
 const listed = (...ids) => ids.map((id, i) => ({ id, title: `About ${id}`, score: 100 / 2 ** i }));
 
+const previewReply = (lists, settings = kSettings) => reply(200, lists, { "Freshet-Settings": JSON.stringify(settings) });
+
+// `preview` gives the list under a request's settings. In one response, `count` is the same.
 async function openWhatIf(context, preview = () => listed("a", "b", "c"), options = {}) {
+  let count = 0;
   const page = await openPage(context, "/whatif.html", { zone: "internal", ...options, answer: { "GET /api/hot/preview": (request) => {
-    const found = preview(request);
-    return Array.isArray(found) ? reply(200, found, { "Freshet-Settings": JSON.stringify(kSettings) }) : found;
+    const found = preview(request, ++count);
+    const { model, limit, compare, mode } = request.query;
+    return Array.isArray(found) ? previewReply({ preview: found, configured: preview({ query: { model, limit, compare, mode } }, count) }) : found;
   } } });
   page.slider = (name) => page.document.getElementById(name);
   page.move = (name, position) => {
@@ -234,7 +239,7 @@ async function openWhatIf(context, preview = () => listed("a", "b", "c"), option
 
 test("the sliders have the configured values, and both lists are equal", async (context) => {
   const page = await openWhatIf(context);
-  assert.deepEqual(page.taken(), ["GET /api/hot/preview?model=engagement&limit=100"]);
+  assert.deepEqual(page.taken(), ["GET /api/hot/preview?model=engagement&limit=100&compare=true"]);
   assert.deepEqual(page.outputs(), ["Half-life6h", "Points per page view1", "Points per visitor5", "Points per millisecond read0.001"]);
   assert.deepEqual(page.$$("#sliders input").map(({ id, type, min, max, step, value }) => [id, type, min, max, step, value]), [
     ["hot.half_life", "range", "0", "13", "1", "6"], ["hot.pv_weight", "range", "0", "100", "1", "10"], ["hot.uv_weight", "range", "0", "100", "1", "50"],
@@ -262,13 +267,12 @@ test("a slider is named by its label, without its value", async (context) => {
 });
 
 test("both lists are of one moment, while articles are read", async (context) => {
-  let reads = 0;
-  const page = await openWhatIf(context, ({ query }) => [...listed("a", "b"), { id: query["hot.pv_weight"] ? "tried" : `read-${reads++}`, score: 1 }]);
+  const page = await openWhatIf(context, ({ query }, count) => [...listed("a", "b"), { id: query["hot.pv_weight"] ? `tried-${count}` : `read-${count}`, score: 1 }]);
   await page.tick(1000);
-  assert.deepEqual([page.text("#configuration"), page.ids("#today"), page.ids("#tried")], ["No changes.", ["a", "b", "read-0"], ["a", "b", "read-0"]]);
+  assert.deepEqual([page.text("#configuration"), page.ids("#today"), page.ids("#tried")], ["No changes.", ["a", "b", "read-1"], ["a", "b", "read-1"]]);
   page.move("hot.pv_weight", 20);
   await page.tick(150);
-  assert.deepEqual([page.ids("#today"), page.ids("#tried")], [["a", "b", "read-1"], ["a", "b", "tried"]]);
+  assert.deepEqual([page.ids("#today"), page.ids("#tried")], [["a", "b", "read-2"], ["a", "b", "tried-2"]]);
 });
 
 test("a moved slider changes the preview once it rests, and the configuration at once", async (context) => {
@@ -284,7 +288,7 @@ test("a moved slider changes the preview once it rests, and the configuration at
   await page.tick(149);
   assert.deepEqual(page.taken(), []);
   await page.tick(1);
-  assert.deepEqual(page.taken(), ["GET /api/hot/preview?model=engagement&limit=100", "GET /api/hot/preview?model=engagement&limit=100&hot.half_life=30d"]);
+  assert.deepEqual(page.taken(), ["GET /api/hot/preview?model=engagement&limit=100&compare=true&hot.half_life=30d"]);
   assert.deepEqual(page.$$("#tried li").map((row) => [row.dataset.id, row.querySelector(".move").className, row.querySelector(".move").textContent]),
     [["c", "move up", "▲2"], ["n", "move new", "new"], ["a", "move down", "▼2"], ["b", "move down", "▼2"]]);
   assert.equal(page.ids("#today")[0], "a");
@@ -308,7 +312,7 @@ test("the half-life's positions are durations from ten minutes to thirty days", 
 test("a half-life between two positions shows as configured, at the nearest by ratio", async (context) => {
   for (const [seconds, position, text] of [[599, "0", "10m"], [848, "0", "14m"], [849, "1", "14m"], [5000000, "13", "83333m"], [4800, "3", "80m"], [5200, "4", "87m"]]) {
     const page = await openPage(context, "/whatif.html", { zone: "internal",
-      answer: { "GET /api/hot/preview": () => reply(200, [], { "Freshet-Settings": JSON.stringify({ ...kSettings, "hot.half_life": seconds }) }) } });
+      answer: { "GET /api/hot/preview": () => previewReply({ preview: [], configured: [] }, { ...kSettings, "hot.half_life": seconds }) } });
     assert.deepEqual([page.$("#sliders input").value, page.$("#sliders output").textContent], [position, text]);
   }
 });
@@ -319,7 +323,7 @@ test("the other model has other sliders, without the first one's changes", async
   await page.tick(150);
   page.taken();
   await page.click('input[value="views"]');
-  assert.deepEqual(page.taken(), ["GET /api/hot/preview?model=views&limit=100&mode=current"]);
+  assert.deepEqual(page.taken(), ["GET /api/hot/preview?model=views&limit=100&compare=true&mode=current"]);
   assert.deepEqual(page.outputs(), ["Age exponent (gamma)1.5", "Hours added to the age2"]);
   assert.deepEqual(page.$$("#sliders input").map(({ max, value }) => [max, value]), [["60", "30"], ["96", "8"]]);
   assert.equal(page.text("#about"), "Shows mode=current. In mode=accumulate, each view was discounted when it arrived, so settings cannot change the list afterwards.");
@@ -329,8 +333,7 @@ test("the other model has other sliders, without the first one's changes", async
   page.move("views.base_hours", 9);
   assert.equal(page.text("#configuration"), "views.gamma = 0.35\nviews.base_hours = 2.25");
   await page.tick(150);
-  assert.deepEqual(page.taken(), ["GET /api/hot/preview?model=views&limit=100&mode=current",
-    "GET /api/hot/preview?model=views&limit=100&views.gamma=0.35&views.base_hours=2.25&mode=current"]);
+  assert.deepEqual(page.taken(), ["GET /api/hot/preview?model=views&limit=100&compare=true&views.gamma=0.35&views.base_hours=2.25&mode=current"]);
 });
 
 test("reset returns to the configured settings", async (context) => {
@@ -357,7 +360,7 @@ test("a late preview does not replace a newer one", async (context) => {
   const late = gate();
   const page = await openWhatIf(context, ({ query }) => {
     if (query["hot.pv_weight"] !== "2") return listed("a");
-    return late.opened.then((failure) => failure ?? reply(200, listed("ghost"), {}));
+    return late.opened.then((failure) => failure ?? previewReply({ preview: listed("ghost"), configured: [] }));
   });
   await page.tick(150);
   page.move("hot.pv_weight", 20);
@@ -386,7 +389,7 @@ test("a late failure is not shown, nor retried", async (context) => {
 });
 
 test("a late start of the other model changes nothing, whether it succeeds or fails", async (context) => {
-  for (const outcome of [reply(200, listed("ghost"), { "Freshet-Settings": JSON.stringify(kSettings) }), lost()]) {
+  for (const outcome of [previewReply({ preview: listed("ghost"), configured: listed("ghost") }), lost()]) {
     const late = gate();
     const page = await openWhatIf(context, ({ query }) => (query.model === "views" ? late.opened : listed("a")));
     await page.tick(150);
@@ -414,7 +417,7 @@ test("a preview that fails is tried again after two seconds, unless that cannot 
   assert.deepEqual(page.taken(), []);
   failure = null;
   await page.tick(1);
-  assert.equal(page.taken().length, 2);
+  assert.equal(page.taken().length, 1);
   assert.equal(page.status(), "");
   failure = reply(400, { msg: "bad weight" });
   page.move("hot.pv_weight", 30);
