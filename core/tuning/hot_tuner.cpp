@@ -149,10 +149,11 @@ class TopList {
 
 class Replay {
  public:
-  Replay(const ViewHistory& history, HotScores& scores, double base_hours, const HotMoments& protocol,
+  Replay(const ViewHistory& history, HotScores& scores, const HotValues& values, const HotMoments& protocol,
          const std::vector<ViewCount>* next)
       : scores_(scores),
-        base_hours_(base_hours),
+        base_hours_(values.base_hours),
+        birth_views_(values.birth_views),
         protocol_(protocol),
         until_(unix_s(history.until)),
         rows_(rows_of(history, history.counts)) {
@@ -222,7 +223,12 @@ class Replay {
           const double hours = hours_since_publication(row.item, row.at);
           sum = (sum == kNotListed ? 0 : sum) + row.views * std::pow(hours + base_hours_, -parameter);
         } else {  // log2 of the sum
-          const double now = static_cast<double>(row.at - rows_.front().at) / parameter;
+          const auto half_lives = [&](std::int64_t time) {
+            return static_cast<double>(time - rows_.front().at) / parameter;
+          };
+          const double now = half_lives(row.at);
+          if (sum == kNotListed && birth_views_ > 0)
+            sum = half_lives(std::min(published_[row.item], row.at)) + std::log2(birth_views_);
           sum = now + std::log2(std::exp2(sum - now) + row.views);
         }
       }
@@ -310,7 +316,7 @@ class Replay {
   }
 
   HotScores& scores_;
-  const double base_hours_;
+  const double base_hours_, birth_views_;
   const HotMoments& protocol_;
   const std::int64_t until_;
   std::vector<Row> rows_, next_rows_;
@@ -493,11 +499,11 @@ std::vector<HotCandidate> hot_candidates(const HotValues& values) {
   return out;
 }
 
-HotScores score_hot_lists(const ViewHistory& history, std::vector<HotCandidate> lists, double base_hours,
-                          const HotMoments& moments, const std::vector<ViewCount>* next) {
+HotScores score_hot_lists(const ViewHistory& history, const HotValues& values, const HotMoments& moments,
+                          const std::vector<ViewCount>* next) {
   HotScores scores;
-  scores.lists = std::move(lists);
-  Replay(history, scores, base_hours, moments, next).run();
+  scores.lists = hot_candidates(values);
+  Replay(history, scores, values, moments, next).run();
   return scores;
 }
 
@@ -520,7 +526,7 @@ Estimate gain(const HotScores& scores, std::size_t list, std::size_t than) {
 
 HotDecision tune_hot_lists(const ViewHistory& history, const HotValues& current, const HotMoments& moments) {
   HotDecision out{
-      current, score_hot_lists(history, hot_candidates(current), current.base_hours, moments), false, {}};
+      current, score_hot_lists(history, current, moments), false, {}};
   const HotScores& scores = out.scores;
   const std::size_t hours = count_of(scores.next_hour[0]), days = count_of(scores.next_day[0]);
   out.has_evidence = std::max(hours, days) >= kMinMoments;

@@ -119,11 +119,11 @@ Measurement measure(const Reads& data, const Protocol& protocol, const Progress&
   HotMoments moments = protocol.moments;
   const ViewHistory history = exact_history(data);
   moments.period = history.until - protocol.from;
-  std::vector<tuning::HotCandidate> lists = hot_candidates(values);
+  const std::vector<tuning::HotCandidate> lists = hot_candidates(values);
   progress("scoring lists", 0);
   const ViewHistory all = next != nullptr ? exact_history(*next) : ViewHistory{};
   const HotScores scores =
-      score_hot_lists(history, lists, values.base_hours, moments, next != nullptr ? &all.counts : nullptr);
+      score_hot_lists(history, values, moments, next != nullptr ? &all.counts : nullptr);
   Measurement out;
   std::vector<double> hour, day;
   std::int64_t tuned_before = -1;
