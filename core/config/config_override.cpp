@@ -1,5 +1,7 @@
 #include "core/config/config_override.h"
 
+#include <fmt/format.h>
+
 #include <type_traits>
 
 #include "core/config/config_directives.h"
@@ -22,6 +24,14 @@ double directive_value(std::string_view name, const Settings& settings) {
   };
   // field() returns a mutable pointer; nothing is written through it here.
   return std::visit(number, config::find_directive(name)->field(const_cast<Settings&>(settings)));
+}
+
+std::optional<std::string> directive_text(std::string_view name, const Settings& settings) {
+  const config::Directive* const directive = config::find_directive(name);
+  if (directive == nullptr) return std::nullopt;
+  const auto field = directive->field(const_cast<Settings&>(settings));
+  if (const auto* const text = std::get_if<std::string*>(&field)) return **text;
+  return fmt::format("{}", directive_value(name, settings));
 }
 
 }  // namespace freshet

@@ -525,8 +525,7 @@ Estimate gain(const HotScores& scores, std::size_t list, std::size_t than) {
 }
 
 HotDecision tune_hot_lists(const ViewHistory& history, const HotValues& current, const HotMoments& moments) {
-  HotDecision out{
-      current, score_hot_lists(history, current, moments), false, {}};
+  HotDecision out{current, score_hot_lists(history, current, moments), false, {}};
   const HotScores& scores = out.scores;
   const std::size_t hours = count_of(scores.next_hour[0]), days = count_of(scores.next_day[0]);
   out.has_evidence = std::max(hours, days) >= kMinMoments;

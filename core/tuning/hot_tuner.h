@@ -42,7 +42,7 @@ struct HotValues {
   seconds engagement_half_life{86400};  // hot.half_life
   double gamma = 1.5;                   // views.gamma
   double base_hours = 2.0;              // views.base_hours; not tuned
-  double birth_views = 1.0;  // hot.birth_views; not tuned
+  double birth_views = 1.0;             // hot.birth_views; not tuned
   HotCandidate served() const;          // the list that they serve by default
   bool operator==(const HotValues&) const = default;
 };
@@ -72,8 +72,8 @@ struct HotScores {
 
 // Scores hot_candidates(values). `next`: what is read after the moments, if it is not in
 // history.counts. O(counts + lists · moments · items).
-HotScores score_hot_lists(const ViewHistory& history, const HotValues& values,
-                          const HotMoments& moments = {}, const std::vector<ViewCount>* next = nullptr);
+HotScores score_hot_lists(const ViewHistory& history, const HotValues& values, const HotMoments& moments = {},
+                          const std::vector<ViewCount>* next = nullptr);
 
 // A mean and its 95 % confidence interval (Student's t over the blocks of time, see below).
 struct Estimate {

@@ -122,8 +122,7 @@ Measurement measure(const Reads& data, const Protocol& protocol, const Progress&
   const std::vector<tuning::HotCandidate> lists = hot_candidates(values);
   progress("scoring lists", 0);
   const ViewHistory all = next != nullptr ? exact_history(*next) : ViewHistory{};
-  const HotScores scores =
-      score_hot_lists(history, values, moments, next != nullptr ? &all.counts : nullptr);
+  const HotScores scores = score_hot_lists(history, values, moments, next != nullptr ? &all.counts : nullptr);
   Measurement out;
   std::vector<double> hour, day;
   std::int64_t tuned_before = -1;
