@@ -123,8 +123,8 @@ class TopList {
     else
       ties_.push_back(last_);
   }
-  // The discounted sum of gains. Items of equal place have their mean gain, so that their order does
-  // not matter.
+  // The discounted sum of gains. Items of equal place have their mean gain, so that their order
+  // does not matter.
   double discounted_gain(const std::vector<double>& gains) {
     std::ranges::sort(heap_, [](const Place& a, const Place& b) { return a.before(b); });
     heap_.insert(heap_.end(), ties_.begin(), ties_.end());
