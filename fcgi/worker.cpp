@@ -143,6 +143,7 @@ class WorkerProcess {
     services_.gateway.drain(deadline, [this] {
       services_.rank_updater.flush();
       services_.contributions.flush();
+      services_.view_counts.flush();
       services_.impressions.flush();
       services_.reads.flush();
       services_.timelines.flush_activity();

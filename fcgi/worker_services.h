@@ -19,6 +19,7 @@
 #include "core/items/card_cache.h"
 #include "core/items/impression_counter.h"
 #include "core/items/item_store.h"
+#include "core/items/view_count_buffer.h"
 #include "core/model/active_model.h"
 #include "core/readers/personal_data.h"
 #include "core/readers/read_buffer.h"
@@ -78,10 +79,11 @@ struct WorkerServices {
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
-  Timer rank_updater_timer, contributions_timer, impressions_timer, reads_timer, active_readers_timer,
-      erased_visitors_timer;
+  Timer rank_updater_timer, contributions_timer, view_counts_timer, impressions_timer, reads_timer,
+      active_readers_timer, erased_visitors_timer;
   hot::RankUpdater rank_updater;
   hot::ContributionBuffer contributions;
+  items::ViewCountBuffer view_counts;
   hot::RedisHotStore hot;
   hot::RedisHotStore hot_bulk;
   items::RedisItemStore items;

@@ -28,6 +28,7 @@ enum StatementId : std::size_t {
   kSetMeta,
   kGetMeta,
   kMetaOf,
+  kAddViews,
   kStatementCount
 };
 constexpr std::array<std::string_view, kStatementCount> kSql{
@@ -47,7 +48,23 @@ constexpr std::array<std::string_view, kStatementCount> kSql{
     "SELECT id FROM items ORDER BY id",
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     "SELECT value FROM meta WHERE name = ?1",
-    "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2"};
+    "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2",
+    "INSERT INTO view_counts (bucket, seconds, item, views) VALUES (?1, ?2, ?3, ?4)"
+    " ON CONFLICT (bucket, item) DO UPDATE SET views = views + excluded.views"};
+// The statements of prune_view_counts(). The first bucket of an hour becomes the hour.
+constexpr std::string_view kDeleteOldViews = "DELETE FROM view_counts WHERE bucket < ?1";
+constexpr std::array<std::string_view, 3> kMergeViews{
+    "INSERT INTO view_counts (bucket, seconds, item, views)"
+    " SELECT bucket - bucket % 3600, 3600, item, sum(views) FROM view_counts"
+    " WHERE bucket < ?1 AND seconds < 3600 AND bucket % 3600 <> 0 GROUP BY 1, 3"
+    " ON CONFLICT (bucket, item) DO UPDATE SET views = views + excluded.views",
+    "DELETE FROM view_counts WHERE bucket < ?1 AND seconds < 3600 AND bucket % 3600 <> 0",
+    "UPDATE view_counts SET seconds = 3600 WHERE bucket < ?1 AND seconds < 3600"};
+constexpr std::string_view kLargeBuckets =
+    "SELECT bucket FROM view_counts WHERE bucket < ?1 GROUP BY bucket HAVING count(*) > ?2";
+constexpr std::string_view kDropLeastViewed =
+    "DELETE FROM view_counts WHERE bucket = ?1 AND item NOT IN"
+    " (SELECT item FROM view_counts WHERE bucket = ?1 ORDER BY views DESC, item LIMIT ?2)";
 // The key of a cluster's partition has ':' and its tag appended.
 constexpr std::string_view kLastEntryKey = "last_entry";
 constexpr std::string_view kLastEntryKeyEnd = "last_entry;";
@@ -259,6 +276,47 @@ Result<void> Database::put_last_entry(std::string_view stream, std::string_view 
 
 Result<void> Database::put_erasure(std::string_view reader, UnixSeconds at) {
   return impl_->put_meta(std::string(kErasurePrefix) + std::string(reader), std::to_string(unix_s(at)));
+}
+
+namespace {
+
+// Views that are as old as this are counted by the hour.
+std::int64_t oldest_bucket(UnixSeconds now) {
+  return unix_s(now - Database::kViewBucketsKept) / kHourSeconds * kHourSeconds;
+}
+
+}  // namespace
+
+Result<void> Database::add_views(UnixSeconds bucket, const ItemId& item, std::int64_t views,
+                                 UnixSeconds now) {
+  if (unix_s(bucket) < oldest_bucket(now) || bucket > now) return {};
+  PreparedStatement& add = impl_->queries[kAddViews];
+  return add.bind(1, unix_s(bucket)).bind(2, kViewBucketSeconds).bind(3, item.view()).bind(4, views).run();
+}
+
+Result<void> Database::prune_view_counts(UnixSeconds now) {
+  const auto run = [&](std::string_view sql, std::int64_t bound) -> Result<void> {
+    FRESHET_TRY(statement, impl_->db->prepare(sql));
+    return statement->bind(1, bound).run();
+  };
+  if (auto ok = run(kDeleteOldViews, unix_s(now - kViewHoursKept)); !ok) return ok;
+  for (const std::string_view sql : kMergeViews) {
+    if (auto ok = run(sql, oldest_bucket(now)); !ok) return ok;
+  }
+  std::vector<std::int64_t> buckets;
+  FRESHET_TRY(large, impl_->db->prepare(kLargeBuckets));
+  large->bind(1, unix_s(now) - kViewBucketSeconds).bind(2, kMaxViewedItems);
+  for (;;) {
+    FRESHET_TRY(has_row, large->step());
+    if (!*has_row) break;
+    buckets.push_back(large->integer(0));
+  }
+  large->reset();
+  FRESHET_TRY(drop, impl_->db->prepare(kDropLeastViewed));
+  for (const std::int64_t bucket : buckets) {
+    if (auto ok = drop->bind(1, bucket).bind(2, kMaxViewedItems).run(); !ok) return ok;
+  }
+  return {};
 }
 
 // --- Reading

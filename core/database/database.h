@@ -67,6 +67,16 @@ class Database {
   // Returns whether an entry of any stream was ever committed, under any setting of
   // redis.partitions.
   Result<bool> has_recorded_entries();
+  // Adds views of an item to a bucket of kViewBucketSeconds. Ignores buckets that are older than
+  // kViewBucketsKept or have not begun at `now`.
+  Result<void> add_views(UnixSeconds bucket, const ItemId& item, std::int64_t views, UnixSeconds now);
+  // Bounds the counts of views: keeps the kMaxViewedItems most viewed items of each bucket that is
+  // over, merges buckets older than kViewBucketsKept by the hour, and deletes those older than
+  // kViewHoursKept. Call in a transaction. O(rows).
+  Result<void> prune_view_counts(UnixSeconds now);
+  static constexpr std::int64_t kViewBucketSeconds = 300, kMaxViewedItems = 2000;
+  static constexpr seconds kViewBucketsKept{2 * 86400}, kViewHoursKept{14 * 86400};
+
   // Records that a reader was erased, so that restoring an older backup omits them. `reader` is a
   // salted hash (ReaderHashes::epoch), never the id. Kept for the life of the database.
   Result<void> put_erasure(std::string_view reader, UnixSeconds at);

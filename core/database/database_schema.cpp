@@ -95,6 +95,16 @@ UPDATE OR REPLACE follows SET reader = (SELECT kept FROM same_reader WHERE key =
   WHERE reader IN (SELECT key FROM same_reader);
 DELETE FROM readers WHERE key IN (SELECT key FROM same_reader);
 DROP TABLE same_reader;
+)sql",
+    // 5: how often items were viewed, without readers: the past that `freshetctl tune` learns from.
+    R"sql(
+CREATE TABLE view_counts (
+  bucket INTEGER NOT NULL,   -- unix seconds of its start
+  seconds INTEGER NOT NULL,  -- its length
+  item TEXT NOT NULL,        -- may be unknown
+  views INTEGER NOT NULL,
+  PRIMARY KEY (bucket, item)
+) STRICT, WITHOUT ROWID;
 )sql"};
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -243,6 +243,7 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
       writers_.rank_updater.add(model, rank_write_for(model, event.item.str(), article, settings_), now);
   }
   if (article.listed && !is_alias) {
+    writers_.view_counts.add(event.item, event.occurred_at.value_or(now), number(8));
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                {.pv = number(8),
                                 .uv = number(9),
@@ -351,6 +352,7 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
   }
   if (listed && is_new && !is_alias) {
     const UnixSeconds at = std::min(event.occurred_at.value_or(wall_now()), wall_now());
+    writers_.view_counts.add(event.item, at);
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                {.views = 1,
                                 .first_views = first_today ? 1 : 0,

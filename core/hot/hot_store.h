@@ -10,6 +10,7 @@
 #include "core/hot/contributions.h"
 #include "core/hot/ports.h"
 #include "core/hot/rank_updater.h"
+#include "core/items/view_count_buffer.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 #include "core/redis/write_queue.h"
@@ -26,6 +27,7 @@ class RedisHotStore final : public HotStore {
     redis::WriteQueue& write_queue;
     RankUpdater& rank_updater;
     ContributionBuffer& contributions;
+    items::ViewCountBuffer& view_counts;
   };
   RedisHotStore(redis::Redis& redis, DeferredWriters writers, const Settings& settings, redis::Keys keys,
                 EventIdGenerator new_event_id);

@@ -79,7 +79,7 @@ Task<Result<PreviewLists>> preview(HotStore& hot, items::CardCache& cards,
                                    const std::vector<Settings>& variants, const ListQuery& query,
                                    UnixSeconds now) {
   auto candidates = !query.model->is_computed() ? top_of_buckets(hot, cards, variants, query, now)
-                                                 : top_of_rank(hot, query);
+                                                : top_of_rank(hot, query);
   FRESHET_CO_TRY(ids, co_await candidates);
   FRESHET_CO_TRY(scored, co_await rescore(hot, *ids, *query.model, variants));
   PreviewLists out;

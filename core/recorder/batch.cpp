@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
+#include "core/items/view_count_buffer.h"
 #include "core/readers/reader_entries.h"
 #include "core/redis/fields.h"
 
@@ -141,21 +142,35 @@ Result<ParsedEntry> parse_reader_entry(const redis::Reply& fields, std::string_v
   return ReaderChange(DismissalRemoval{*reader, *item, *at});
 }
 
+Result<ParsedEntry> parse_view_counts(const redis::Reply& fields, std::string_view) {
+  constexpr std::int64_t kMaxViews = 1'000'000'000;  // so that sums do not overflow
+  const auto words = redis::split_words(field_value(fields, items::kCountsField), kIdSeparator);
+  if (words.empty() || words.size() % 3 != 0) return fail(ErrorCode::kInvalid, "bad_counts", "views");
+  ViewCounts out;
+  for (std::size_t i = 0; i < words.size(); i += 3) {
+    const auto bucket = redis::parse_or_zero<std::int64_t>(words[i]);
+    if (!is_time(words[i]) || bucket % items::kViewBucket.count() != 0)
+      return fail(ErrorCode::kInvalid, "bad_time", "views");
+    auto item = ItemId::parse(words[i + 1], "views");
+    if (!item) return fail(ErrorCode::kInvalid, "bad_id", "views");
+    const auto views = redis::parse_or_zero<std::int64_t>(words[i + 2]);
+    if (views <= 0 || views > kMaxViews) return fail(ErrorCode::kInvalid, "bad_number", "views");
+    out.counts.push_back({UnixSeconds{seconds{bucket}}, std::move(*item), views});
+  }
+  return out;
+}
+
 using ParseFunction = Result<ParsedEntry> (*)(const redis::Reply& fields, std::string_view op);
 struct OpRow {
   std::string_view op;
   ParseFunction parse;
 };
 constexpr std::array kOps{
-    OpRow{items::kOpPut, parse_item_entry},
-    OpRow{items::kOpDelete, parse_item_entry},
-    OpRow{readers::kOpInteraction, parse_reader_entry},
-    OpRow{readers::kOpDismiss, parse_reader_entry},
-    OpRow{readers::kOpUndismiss, parse_reader_entry},
-    OpRow{readers::kOpFollow, parse_reader_entry},
-    OpRow{readers::kOpUnfollow, parse_reader_entry},
-    OpRow{readers::kOpErase, parse_reader_entry},
-    OpRow{readers::kOpMerge, parse_merge},
+    OpRow{items::kOpPut, parse_item_entry},         OpRow{items::kOpDelete, parse_item_entry},
+    OpRow{items::kOpCounts, parse_view_counts},     OpRow{readers::kOpInteraction, parse_reader_entry},
+    OpRow{readers::kOpDismiss, parse_reader_entry}, OpRow{readers::kOpUndismiss, parse_reader_entry},
+    OpRow{readers::kOpFollow, parse_reader_entry},  OpRow{readers::kOpUnfollow, parse_reader_entry},
+    OpRow{readers::kOpErase, parse_reader_entry},   OpRow{readers::kOpMerge, parse_merge},
     OpRow{readers::kOpFanout, parse_fanout},
 };
 
@@ -187,6 +202,7 @@ void EntryBatch::append(EntryBatch more) {
   move(entries, more.entries);
   move(item_changes, more.item_changes);
   move(reader_changes, more.reader_changes);
+  move(view_counts, more.view_counts);
   move(erasures, more.erasures);
   move(merges, more.merges);
   move(fanouts, more.fanouts);
@@ -217,6 +233,9 @@ EntryBatch parse_batch(const redis::Reply& entries, unsigned stream) {
         fanout->entry = std::move(entry_id);
         batch.fanouts.push_back(std::move(*fanout));
         continue;
+      } else if (auto* const counts = std::get_if<ViewCounts>(&*parsed)) {
+        counts->entry = entry_id;
+        batch.view_counts.push_back(std::move(*counts));
       } else if (auto* const change = std::get_if<ItemChange>(&*parsed)) {
         batch.item_changes.push_back(std::move(*change));
       } else {

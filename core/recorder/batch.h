@@ -1,5 +1,5 @@
 // Parses stream entries into a batch of changes: the last change of each item, and all changes of
-// readers. Pure.
+// readers and counts of views. Pure.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,17 @@ struct EntryId {
   bool operator==(const EntryId&) const = default;
 };
 
+// Views of items, counted by a worker (core/items/view_count_buffer.h).
+struct ViewCounts {
+  struct Count {
+    UnixSeconds bucket;
+    ItemId item;
+    std::int64_t views = 0;
+  };
+  EntryId entry;
+  std::vector<Count> counts;
+};
+
 // Erases all data of a reader, after the preceding entries of the stream were processed.
 struct ErasureJob {
   EntryId entry;  // acknowledged when the job is done
@@ -71,6 +82,7 @@ struct EntryBatch {
   std::vector<EntryId> entries;          // ascending per stream; acknowledged when all changes are applied
   std::vector<ItemChange> item_changes;  // in stream order
   std::vector<ReaderChange> reader_changes;  // in stream order
+  std::vector<ViewCounts> view_counts;       // in stream order
   std::vector<ErasureJob> erasures;          // not part of `entries`
   std::vector<MergeJob> merges;              // not part of `entries`
   std::vector<FanoutJob> fanouts;            // not part of `entries`
@@ -81,7 +93,7 @@ struct EntryBatch {
 
 // `fields` as returned by Redis: name, value, name, value. Errors: kInvalid, with the field in
 // `member`; `detail` contains no reader data.
-using ParsedEntry = std::variant<ItemChange, ReaderChange, ErasureJob, MergeJob, FanoutJob>;
+using ParsedEntry = std::variant<ItemChange, ReaderChange, ViewCounts, ErasureJob, MergeJob, FanoutJob>;
 Result<ParsedEntry> parse_entry(const redis::Reply& fields);
 
 // Parses the entries of one stream as returned by XREADGROUP: {id, fields} each, ascending. Keeps

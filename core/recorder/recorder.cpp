@@ -28,6 +28,7 @@ constexpr milliseconds kMaxBackoff{500};
 constexpr milliseconds kStopPollInterval{20};  // how often a wait checks for a stop
 // Bound for changes in memory that wait for the index.
 constexpr std::size_t kMaxUnindexedChanges = 5000;
+constexpr std::chrono::minutes kPruneInterval{30};
 
 using Clock = std::chrono::steady_clock;
 
@@ -86,6 +87,7 @@ struct Recorder::Impl {
   Result<void> open_files();
   Result<void> open_database();
   Result<void> apply(EntryBatch batch);
+  Result<void> prune_view_counts();
   bool is_index_due() const { return Clock::now() >= index_committed_at + kIndexCommitInterval; }
   Result<void> commit_unindexed();
   Result<void> write_index();
@@ -114,6 +116,7 @@ struct Recorder::Impl {
   bool checked = false;                    // Redis, database and index were compared since they were opened
   EntryBatch unindexed;                    // committed to the database, but not yet indexed and acknowledged
   Clock::time_point index_committed_at{};  // time of the last index commit
+  Clock::time_point prune_due{};           // next pruning of the counts of views
   std::unique_ptr<database::Database> database;
   std::unique_ptr<search::SearchIndex> index;
 };
@@ -178,6 +181,9 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
   }
   if (is_index_due()) {
     if (auto ok = commit_unindexed(); !ok) return ok;
+  }
+  if (Clock::now() >= prune_due) {
+    if (auto ok = prune_view_counts(); !ok) return ok;
   }
   if (fanout_worker.pending_count() > 0) {
     if (auto ok = run_fanout(); !ok) return ok;
@@ -268,8 +274,18 @@ Result<void> Recorder::Impl::rebuild(const std::atomic<bool>& stop) {
 Result<void> Recorder::Impl::apply(EntryBatch batch) {
   if (auto ok = write_batch(*database, batch, streams.keys()); !ok) return ok;
   batch.reader_changes.clear();
+  batch.view_counts.clear();
   unindexed.append(std::move(batch));
   return {};
+}
+
+Result<void> Recorder::Impl::prune_view_counts() {
+  if (auto ok = database->begin(); !ok) return ok;
+  auto pruned = database->prune_view_counts(wall_now());
+  if (pruned) pruned = database->commit();
+  if (!pruned) database->rollback();
+  if (pruned) prune_due = Clock::now() + kPruneInterval;
+  return pruned;
 }
 
 // Commits the index and acknowledges. Without unindexed changes, it only reads the backlog.

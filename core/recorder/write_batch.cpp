@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "core/recorder/stream.h"
+
 namespace freshet::recorder {
 namespace {
 
@@ -30,6 +32,19 @@ Result<void> put_last_entries(database::Database& database, const std::vector<En
   return {};
 }
 
+// An entry that is delivered again after it was committed must not count twice.
+Result<void> add_views(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
+  const UnixSeconds now = wall_now();
+  for (const ViewCounts& each : batch.view_counts) {
+    FRESHET_TRY(last, database.last_entry(keys.partition(each.entry.stream).hash_tag()));
+    if (!precedes(*last, each.entry.id)) continue;
+    for (const auto& [bucket, item, views] : each.counts) {
+      if (auto ok = database.add_views(bucket, item, views, now); !ok) return ok;
+    }
+  }
+  return {};
+}
+
 Result<void> write_rows(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
   for (const ItemChange& each : batch.item_changes) {
     auto ok = each.operation == ItemChange::Operation::kPut ? database.put_item(each.item)
@@ -39,6 +54,7 @@ Result<void> write_rows(database::Database& database, const EntryBatch& batch, c
   for (const ReaderChange& each : batch.reader_changes) {
     if (auto ok = std::visit(RowWriter{database.readers()}, each); !ok) return ok;
   }
+  if (auto ok = add_views(database, batch, keys); !ok) return ok;
   return put_last_entries(database, batch.entries, keys);
 }
 

@@ -16,6 +16,7 @@
 #include "core/redis/cluster/slot.h"
 #include "core/redis/schema.h"
 #include "core/timeline/follow_store.h"
+#include "core/tuning/view_history.h"
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup_folder.h"
 #include "scripts/ctl/backup/convert_dump.h"
@@ -193,6 +194,8 @@ void populate(BackupSite& site) {
       REQUIRE(database.readers().put_interaction(
           {who, ItemId::trusted("i1"), readers::Interaction::kLike, wall_now(), {}}));
     }
+    const UnixSeconds bucket{seconds{unix_s(wall_now()) / 300 * 300}};
+    REQUIRE(database.add_views(bucket, ItemId::trusted("i1"), 17, wall_now()));
     REQUIRE(database.put_last_entry("", "1-1"));
   });
   // The streams have been recorded, so a restore has nothing pending to record.
@@ -239,6 +242,10 @@ TEST_CASE("a restore into an empty Redis and folder reproduces what was backed u
   CHECK(count_violations(to) == 0);
   CHECK(to.database()->item_count() == 50);
   CHECK(to.database()->readers().count_interactions() == 5);
+  const auto views = tuning::read_view_history(to.settings.recorder.database, wall_now(), seconds(0));
+  REQUIRE(views);
+  REQUIRE(views->counts.size() == 1);
+  CHECK(views->counts[0].views == 17);
   CHECK(bytes_of(to.path("freshet.model")) == bytes_of(from.path("freshet.model")));
   CHECK(fs::exists(to.path("index")));
 }
@@ -467,7 +474,7 @@ TEST_CASE("a backup made by a newer version is refused before anything is change
   const auto refused = to.restore(from.path("schema"), true);
   REQUIRE_FALSE(refused);
   CHECK(error_of(refused).reason == "database_newer");
-  for (const char* const text : {"Freshet 9.8.7", "schema version 99", "up to 4"})
+  for (const char* const text : {"Freshet 9.8.7", "schema version 99", "up to 5"})
     CHECK(error_of(refused).detail.find(text) != std::string::npos);
   later("format", manifest->schema, kBackupFormat + 1);
   const auto unread = to.restore(from.path("format"), true);
@@ -480,7 +487,7 @@ TEST_CASE("a backup made by a newer version is refused before anything is change
 
 TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
   BackupSite from, to;
-  const int version = GENERATE(0, 1, 2, 3, 4);
+  const int version = GENERATE(0, 1, 2, 3, 4, 5);
   items::Item item = make_item("old", "An old one");
   if (version >= 4) {
     item.section = "Sport";
@@ -501,6 +508,7 @@ TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
           {ReaderId::trusted("ann"), AuthorId::trusted("bob"), UnixSeconds{seconds{5}}}));
   });
   SqliteShell shell(from.path("freshet.db"));
+  if (version < 5) shell.run("DROP TABLE view_counts");
   if (version < 4) {
     for (const std::string name :
          {"author_id", "section", "language", "story", "text_format", "expires_at", "weight"})
@@ -596,7 +604,8 @@ void downgrade(const BackupSite& site, const std::string& statements = {}) {
   for (const std::string name :
        {"author_id", "section", "language", "story", "text_format", "expires_at", "weight"})
     drop += "ALTER TABLE items DROP COLUMN " + name + ";";
-  SqliteShell(site.path("freshet.db")).run(drop + "PRAGMA user_version = 3;" + statements);
+  SqliteShell(site.path("freshet.db"))
+      .run(drop + "DROP TABLE view_counts; PRAGMA user_version = 3;" + statements);
 }
 
 using Members = std::vector<std::string>;

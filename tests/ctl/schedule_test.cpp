@@ -37,6 +37,7 @@ std::string unit(const std::string& name) {
 }  // namespace
 
 TEST_CASE("jobs at intervals are due at multiples of the interval", "[schedule]") {
+  CHECK(next_due({-1, 0, 60}, at("2026-03-06T12:00:00Z")) == at("2026-03-06T13:00:00Z"));
   const JobTimes every_ten{-1, 0, 10};
   CHECK(next_due(every_ten, at("2026-03-06T12:00:00Z")) == at("2026-03-06T12:10:00Z"));
   CHECK(next_due(every_ten, at("2026-03-06T12:09:59Z")) == at("2026-03-06T12:10:00Z"));
@@ -61,10 +62,12 @@ TEST_CASE("daily jobs are due at their local time, in every zone and across chan
 
 TEST_CASE("the systemd units have the times and arguments that the schedule's jobs copy", "[schedule]") {
   CHECK(unit("freshet-train.timer").find("OnCalendar=*-*-* 03:30:00\n") != std::string::npos);
+  CHECK(unit("freshet-tune.timer").find("OnCalendar=hourly\n") != std::string::npos);
   CHECK(unit("freshet-check.timer").find("OnCalendar=*-*-* 05:00:00\n") != std::string::npos);
   CHECK(unit("freshet-fill.timer").find("OnCalendar=*:0/10\n") != std::string::npos);
   CHECK(unit("freshet-fetch-model.timer").find("OnCalendar=*:0/10\n") != std::string::npos);
   CHECK(unit("freshet-train.service").find("freshetctl train --quiet --config") != std::string::npos);
+  CHECK(unit("freshet-tune.service").find("freshetctl tune --if-due --quiet --config") != std::string::npos);
   CHECK(unit("freshet-check.service").find("freshetctl check --sweep --quiet --config") != std::string::npos);
   CHECK(unit("freshet-fill.service").find("freshetctl push-recommendations discover --config") !=
         std::string::npos);

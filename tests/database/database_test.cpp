@@ -173,7 +173,7 @@ TEST_CASE_METHOD(File, "an empty file gets the whole schema", "[database]") {
   std::ofstream(path).close();
   put(*open(), make_item("a"));
   SqliteShell shell(path);
-  CHECK(shell.run("PRAGMA user_version") == "4");
+  CHECK(shell.run("PRAGMA user_version") == "5");
   CHECK(shell.run("PRAGMA journal_mode") == "wal");
   CHECK(shell.run("PRAGMA integrity_check") == "ok");
 }
@@ -245,4 +245,90 @@ TEST_CASE_METHOD(File, "a database has an identity that its copies share and no 
   SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
   CHECK(Database::open(path + ".copy", Database::Mode::kWrite).value()->database_id() == identity);
   CHECK(Database::open(path + ".other", Database::Mode::kWrite).value()->database_id() != identity);
+}
+
+namespace {
+
+// "bucket seconds item views" of every row.
+std::string view_counts(const std::string& path) {
+  return SqliteShell(path).run(
+      "SELECT group_concat(bucket || ' ' || seconds || ' ' || item || ' ' || views, '; ')"
+      " FROM (SELECT * FROM view_counts ORDER BY bucket, item)");
+}
+
+void add_views(Database& database, std::int64_t bucket, const std::string& item, std::int64_t views,
+               std::int64_t now) {
+  REQUIRE(database.begin());
+  REQUIRE(database.add_views(UnixSeconds{seconds{bucket}}, ItemId::trusted(item), views,
+                             UnixSeconds{seconds{now}}));
+  REQUIRE(database.commit());
+}
+
+void prune(Database& database, std::int64_t now) {
+  REQUIRE(database.begin());
+  REQUIRE(database.prune_view_counts(UnixSeconds{seconds{now}}));
+  REQUIRE(database.commit());
+}
+
+constexpr std::int64_t kSomeDay = 1'700'006'400, kDay = 86400;  // midnight
+
+}  // namespace
+
+TEST_CASE_METHOD(File, "views are added up by bucket and item, unless they are too old or to come",
+                 "[database]") {
+  auto database = open();
+  const std::int64_t now = kSomeDay + 7000;
+  add_views(*database, kSomeDay + 6900, "a", 2, now);
+  add_views(*database, kSomeDay + 6900, "a", 3, now);
+  add_views(*database, kSomeDay + 6900, "b", 1, now);
+  add_views(*database, kSomeDay + 3600 - 2 * kDay, "late", 1, now);  // the oldest hour that is kept by bucket
+  add_views(*database, kSomeDay + 3300 - 2 * kDay, "too late", 1, now);
+  add_views(*database, kSomeDay + 7200, "to come", 1, now);
+  CHECK(view_counts(path) == "1699837200 300 late 1; 1700013300 300 a 5; 1700013300 300 b 1");
+}
+
+TEST_CASE_METHOD(File, "views older than two days are kept by the hour, for 14 days", "[database]") {
+  auto database = open();
+  for (const std::int64_t bucket : {0, 300, 3300, 3600, 3900, 7200})
+    add_views(*database, kSomeDay + bucket, "a", 1 + bucket / 300, kSomeDay + 8000);
+  add_views(*database, kSomeDay + 300, "b", 7, kSomeDay + 8000);
+  prune(*database, kSomeDay + 2 * kDay);
+  CHECK(view_counts(path).starts_with("1700006400 300 a 1; 1700006700 300 a 2; "));
+  prune(*database, kSomeDay + 2 * kDay + 7100);  // one hour is older than two days, the next one not entirely
+  const std::string merged =
+      "1700006400 3600 a 15; 1700006400 3600 b 7; 1700010000 300 a 13; 1700010300 300 a 14; 1700013600 300 a "
+      "25";
+  CHECK(view_counts(path) == merged);
+  prune(*database, kSomeDay + 2 * kDay + 7100);
+  CHECK(view_counts(path) == merged);
+  prune(*database, kSomeDay + 10 * kDay);
+  CHECK(view_counts(path) ==
+        "1700006400 3600 a 15; 1700006400 3600 b 7; 1700010000 3600 a 27; 1700013600 3600 a 25");
+  prune(*database, kSomeDay + 14 * kDay + 3600);
+  CHECK(view_counts(path) == "1700010000 3600 a 27; 1700013600 3600 a 25");
+  prune(*database, kSomeDay + 20 * kDay);
+  CHECK(view_counts(path).empty());
+}
+
+TEST_CASE_METHOD(File, "a bucket that is over keeps its most viewed items", "[database]") {
+  auto database = open();
+  const std::int64_t now = kSomeDay + 1000;
+  REQUIRE(database->begin());
+  const std::int64_t count = Database::kMaxViewedItems + 50;
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (const std::int64_t bucket : {0, 900}) {
+      REQUIRE(database->add_views(UnixSeconds{seconds{kSomeDay + bucket}},
+                                  ItemId::trusted("i" + std::to_string(i)), 1 + i % 100,
+                                  UnixSeconds{seconds{now}}));
+    }
+  }
+  REQUIRE(database->commit());
+  prune(*database, now);
+  SqliteShell shell(path);
+  CHECK(shell.run("SELECT count(*) FROM view_counts WHERE bucket = 1700006400") == "2000");
+  // 21 items have one view, and as many have two: 29 of these are dropped last.
+  CHECK(shell.run("SELECT count(*) FROM view_counts WHERE bucket = 1700006400 AND views = 1") == "0");
+  CHECK(shell.run("SELECT count(*) FROM view_counts WHERE bucket = 1700006400 AND views > 3") ==
+        shell.run("SELECT count(*) FROM view_counts WHERE bucket = 1700007300 AND views > 3"));
+  CHECK(shell.run("SELECT count(*) FROM view_counts WHERE bucket = 1700007300") == std::to_string(count));
 }

@@ -217,6 +217,7 @@ def downgrade_database(path):
     connection = sqlite3.connect(path)
     for column in ("author_id", "section", "language", "story", "text_format", "expires_at", "weight"):
         connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
+    connection.execute("DROP TABLE view_counts")
     connection.execute("PRAGMA user_version = 3")
     connection.commit()
     connection.close()

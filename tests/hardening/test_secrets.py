@@ -114,5 +114,5 @@ def test_relative_names_are_resolved_in_the_credentials_directory_only(service, 
 
 
 def test_every_service_gets_copies_of_the_same_secrets():
-    for name in ("freshet", "freshet-train", "freshet-fill"):
+    for name in ("freshet", "freshet-train", "freshet-tune", "freshet-fill"):
         assert unit.directives(os.path.join(unit.ROOT, f"systemd/{name}.service"))["LoadCredential"] == ["secrets:/etc/freshet/secrets"]

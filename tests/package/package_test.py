@@ -114,11 +114,11 @@ class Package(unittest.TestCase):
         os.symlink("/usr/lib/systemd/system/freshet.socket", wants + "/freshet.socket")
         self.dpkg(host, "--install", self.deb)
         self.assertEqual(host.read("etc/freshet/freshet.toml"), "pm.max_children = 3\n")
-        restart = "try-restart freshet.service freshet-train.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer"
+        restart = "try-restart freshet.service freshet-train.timer freshet-tune.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer"
         self.assertEqual(host.systemctl_calls(), ["daemon-reload", restart])
 
         self.dpkg(host, "--remove", "freshet")
-        stop = "stop freshet-train.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer freshet.service freshet.socket freshet-search@*.service"
+        stop = "stop freshet-train.timer freshet-tune.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer freshet.service freshet.socket freshet-search@*.service"
         self.assertEqual(host.systemctl_calls(), [stop, "daemon-reload"])
         left = host.paths() - before
         self.assertLessEqual(CONFFILES | {"/var/lib/freshet/freshet.db", "/etc/freshet/conf.d/own.toml"}, left)

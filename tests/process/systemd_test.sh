@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 # systemd-analyze verify needs the programs to exist; they may not be installed here.
-for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-fill.service freshet-fill.timer freshet-check.service freshet-check.timer \
+for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-tune.service freshet-tune.timer freshet-fill.service freshet-fill.timer freshet-check.service freshet-check.timer \
   freshet-fetch-model.service freshet-fetch-model.timer freshet-search@.service; do
   sed 's,/usr/sbin/freshetd,/bin/true,;s,/usr/bin/freshetctl,/bin/true,;s,/usr/bin/xapian-tcpsrv,/bin/true,' "$units/$unit" >"$work/$unit"
 done
@@ -30,7 +30,7 @@ secure() { systemd-analyze security --offline=true --no-pager --threshold="$1" "
 # DevicePolicy=closed.
 needed='RootDirectory=/RootImage=|SupplementaryGroups=|RestrictAddressFamilies=~AF_UNIX|DeviceAllow='
 open() { sed -n 's/^✗ \([^ ]*\) .*/\1/p' "$work/report" | grep -vxE "$needed" || true; }
-for unit in freshet.service freshet-train.service freshet-fill.service freshet-check.service; do
+for unit in freshet.service freshet-train.service freshet-tune.service freshet-fill.service freshet-check.service; do
   secure 5 "$unit" || fail "exposure of $unit over 0.5: $(grep -v '✓' "$work/report")"
   [ -z "$(open)" ] || fail "$unit does not restrict $(open)"
   tail -n 1 "$work/report"

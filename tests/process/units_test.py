@@ -5,7 +5,7 @@ import re
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SERVICES = ["freshet.service", "freshet-train.service", "freshet-fill.service", "freshet-check.service"]
+SERVICES = ["freshet.service", "freshet-train.service", "freshet-fill.service", "freshet-check.service", "freshet-tune.service"]
 SANDBOX = "# --- Sandbox"
 
 
@@ -37,7 +37,7 @@ class Units(unittest.TestCase):
                 self.assertEqual({directive: unit.get(directive) for directive in ("User", "Group", "StateDirectory", "StateDirectoryMode", "UMask", "LimitCORE")},
                                  {"User": ["freshet"], "Group": ["freshet"], "StateDirectory": ["freshet"], "StateDirectoryMode": ["0700"],
                                   "UMask": ["0077"], "LimitCORE": ["0"]})  # core files would contain secrets
-        self.assertEqual([directives(read(name)).get("SupplementaryGroups") for name in SERVICES], [["redis"], None, ["redis"], ["redis"]])
+        self.assertEqual([directives(read(name)).get("SupplementaryGroups") for name in SERVICES], [["redis"], None, ["redis"], ["redis"], None])
 
     def test_the_drop_in_for_valkey_replaces_the_group_of_redis(self):
         with_group = [name for name in sorted(os.listdir(os.path.join(ROOT, "systemd"))) if "\nSupplementaryGroups=redis\n" in read(name)]
@@ -87,14 +87,14 @@ class Units(unittest.TestCase):
                     self.assertEqual(unit["CPUSchedulingPolicy"], ["batch"])
 
     def test_every_job_has_a_timer_with_a_random_delay(self):
-        times = dict(zip(SERVICES[1:], ("*-*-* 03:30:00", "*:0/10", "*-*-* 05:00:00")))
+        times = dict(zip(SERVICES[1:], ("*-*-* 03:30:00", "*:0/10", "*-*-* 05:00:00", "hourly")))
         for name in SERVICES[1:]:
             with self.subTest(unit=name):
                 timer = directives(read(name.replace(".service", ".timer")))
                 self.assertEqual(timer["OnCalendar"], [times[name]])
                 self.assertRegex(timer["RandomizedDelaySec"][0], r"^\d+min$")
                 self.assertEqual(timer["WantedBy"], ["timers.target"])
-        for name in ("freshet-train.service", "freshet-fetch-model.service"):
+        for name in ("freshet-train.service", "freshet-tune.service", "freshet-fetch-model.service"):
             self.assertEqual(directives(read(name))["IOSchedulingClass"], ["idle"])
         for name in ("freshet-fill.service", "freshet-check.service"):
             self.assertEqual(directives(read(name))["TimeoutStopSec"], ["15"])

@@ -4,6 +4,7 @@
 #include "core/base/json.h"
 #include "core/search/index_folder.h"
 #include "tests/recorder/fixture.h"
+#include "tests/recorder/sqlite_shell.h"
 #include "tests/support/repeat_count.h"
 #include "tests/support/shared_files.h"
 
@@ -154,6 +155,89 @@ TEST_CASE_METHOD(Fixture, "a malformed entry is counted and blocks nothing", "[r
   REQUIRE(becomes_idle());
   CHECK(eventually([&] { return shared->report.malformed.load() == 16; }));
   check_all();
+}
+
+namespace {
+
+// "bucket item views" of every row.
+std::string view_counts(const Fixture& site) {
+  return SqliteShell(site.settings.recorder.database)
+      .run(
+          "SELECT group_concat(bucket || ' ' || item || ' ' || views, '; ')"
+          " FROM (SELECT * FROM view_counts ORDER BY bucket, item)");
+}
+
+// An entry of counts; '/' is the separator.
+std::string counts(std::string text) {
+  std::ranges::replace(text, '/', kIdSeparator);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "counts of views are added up in the database", "[recorder]") {
+  const std::string stream = keys().partition(0).stream();
+  const std::int64_t now = unix_s(wall_now()) / 300 * 300;
+  const std::string bucket = std::to_string(now), before = std::to_string(now - 86400);
+  start();
+  put(item("a", "Title"));
+  command("XADD", stream, "*", "op", "counts", "views",
+          counts(bucket + "/a/2/" + bucket + "/b/1/" + before + "/a/7"));
+  command("XADD", stream, "*", "op", "counts", "views", counts(bucket + "/a/3"));
+  const std::string old = std::to_string(now - 3 * 86400), later = std::to_string(now + 7200);
+  command("XADD", stream, "*", "op", "counts", "views", counts(old + "/a/3/" + later + "/a/3"));
+  REQUIRE(becomes_idle());
+  check_all();
+  CHECK(view_counts(*this) == before + " a 7; " + bucket + " a 5; " + bucket + " b 1");
+  CHECK(shared->report.malformed.load() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "malformed counts are rejected as a whole", "[recorder]") {
+  const std::string stream = keys().partition(0).stream();
+  const std::string bucket = std::to_string(unix_s(wall_now()) / 300 * 300);
+  start();
+  const std::vector<std::string> malformed{"",
+                                           "x",
+                                           bucket + "/a",
+                                           bucket + "/a/1/" + bucket,
+                                           bucket + "/a/0",
+                                           bucket + "/a/-1",
+                                           bucket + "/a/1.5",
+                                           bucket + "/a/9223372036854775807",
+                                           bucket + "/a\tb/1",
+                                           "1700000001/a/1",
+                                           "-300/a/1",
+                                           "253402300800/a/1",
+                                           bucket + "/a/1//"};
+  for (const std::string& text : malformed)
+    command("XADD", stream, "*", "op", "counts", "views", counts(text));
+  command("XADD", stream, "*", "op", "counts");
+  command("XADD", stream, "*", "op", "counts", "views", counts(bucket + "/good/1"));
+  REQUIRE(becomes_idle());
+  CHECK(view_counts(*this) == bucket + " good 1");
+  CHECK(shared->report.malformed.load() == 14);
+}
+
+TEST_CASE_METHOD(Fixture, "counts that are delivered again are not counted again", "[recorder]") {
+  const std::string stream = keys().partition(0).stream();
+  const std::string bucket = std::to_string(unix_s(wall_now()) / 300 * 300);
+  start();
+  command("XADD", stream, "*", "op", "counts", "views", counts(bucket + "/a/1"));
+  REQUIRE(becomes_idle());
+  stop();
+  // A recorder died after the commit and before it acknowledged: the entry exists and is pending.
+  const auto last = open_database()->last_entry("");
+  REQUIRE(last);
+  command("XADD", stream, "*", "op", "counts", "views", counts(bucket + "/a/10"));
+  const auto entries = command("XRANGE", stream, "-", "+");
+  REQUIRE(entries.size() == 1);
+  const std::string entry(redis::string_at(entries[0], 0));
+  SqliteShell(settings.recorder.database)
+      .run("UPDATE meta SET value = '" + entry + "' WHERE name = 'last_entry'");
+  command("XADD", stream, "*", "op", "counts", "views", counts(bucket + "/a/100"));
+  start();
+  REQUIRE(becomes_idle());
+  CHECK(view_counts(*this) == bucket + " a 101");
 }
 
 TEST_CASE_METHOD(Fixture, "hostile ids and titles are recorded unchanged", "[recorder]") {

@@ -18,6 +18,7 @@
 #include "core/hot/rebuild.h"
 #include "core/hot/spool_records.h"
 #include "core/items/item_store.h"
+#include "core/items/view_count_buffer.h"
 #include "core/redis/blocking_redis.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
@@ -34,15 +35,18 @@ struct DeferredWork {
   DeferredWork(redis::WriteQueue& deferred, const Settings& settings, const redis::Keys& keys)
       : rank_updater(deferred, settings, keys),
         contributions(deferred, settings, keys, [this] { return std::to_string(10'000'000 + ++batches); }),
-        writers{deferred, rank_updater, contributions} {}
+        view_counts(deferred, keys),
+        writers{deferred, rank_updater, contributions, view_counts} {}
   // Writes what a worker would write shortly after its events.
   void flush() {
     rank_updater.flush();
     contributions.flush();
+    view_counts.flush();
   }
   int batches = 0;
   hot::RankUpdater rank_updater;
   hot::ContributionBuffer contributions;
+  items::ViewCountBuffer view_counts;
   hot::RedisHotStore::DeferredWriters writers;
 };
 

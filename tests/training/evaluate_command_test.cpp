@@ -2,14 +2,20 @@
 // advance.
 #include "scripts/ctl/evaluate/evaluate.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <fstream>
+#include <functional>
 
 #include "core/database/database.h"
 #include "core/database/database_readers.h"
 #include "core/training/in_memory_model.h"
 #include "core/training/training_source.h"
 #include "tests/support/error_of.h"
+#include "tests/support/shared_files.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;
@@ -17,6 +23,20 @@ using namespace freshet::ctl;
 using namespace freshet::test;
 
 namespace {
+
+// Runs `run` and returns the text that it prints to stdout.
+std::string printed(const std::filesystem::path& file, const std::function<void()>& run) {
+  std::fflush(stdout);
+  const int before = dup(STDOUT_FILENO);
+  const int to = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  REQUIRE(dup2(to, STDOUT_FILENO) == STDOUT_FILENO);
+  run();
+  std::fflush(stdout);
+  REQUIRE(dup2(before, STDOUT_FILENO) == STDOUT_FILENO);
+  close(before);
+  close(to);
+  return read_file(file);
+}
 
 constexpr UnixSeconds kFirstDay{seconds{19675 * 86400}};
 constexpr UnixSeconds kSecondDay = kFirstDay + seconds{86400};
@@ -145,4 +165,32 @@ TEST_CASE("evaluate reads the site's configuration and reports a missing history
   CHECK(error_of(run_evaluate(site.options, young.target)).reason == "no_past");
   std::filesystem::remove(site.settings.recorder.database);
   CHECK_FALSE(run_evaluate(site.options, site.target));
+}
+
+TEST_CASE("evaluate reports the quality of hot lists, also without a history of readers", "[ctl]") {
+  const Site young(false);
+  CHECK(error_of(run_evaluate(young.options, young.target)).reason == "no_past");
+  auto database =
+      database::Database::open(young.settings.recorder.database, database::Database::Mode::kWrite);
+  REQUIRE(database);
+  REQUIRE((*database)->begin());
+  const std::int64_t now = unix_s(wall_now()) / 3600 * 3600;
+  for (std::int64_t hour = 60; hour > 0; --hour) {
+    const UnixSeconds bucket{seconds{now - hour * 3600}};
+    REQUIRE((*database)->add_views(bucket, ItemId::trusted("hot00"), 1000, bucket));
+  }
+  REQUIRE((*database)->commit());
+  for (const bool json : {false, true}) {
+    EvaluateOptions options = young.options;
+    options.json = json;
+    Result<int> status = 1;
+    const std::string text =
+        printed(young.directory.path() / "out", [&] { status = run_evaluate(options, young.target); });
+    CHECK(status == 0);
+    INFO(text);
+    CHECK(text.find(json ? "\"hot_lists\":[{\"name\":\"" : "hot lists: ") != std::string::npos);
+    CHECK(text.find("views, accumulate, gamma 1.5") != std::string::npos);
+    CHECK(text.find("Hacker News") != std::string::npos);
+    CHECK((text.find("served now") != std::string::npos) != json);
+  }
 }

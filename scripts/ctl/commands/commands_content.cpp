@@ -8,6 +8,7 @@
 #include "scripts/ctl/commands/fetch_model.h"
 #include "scripts/ctl/commands/push_recommendations.h"
 #include "scripts/ctl/commands/train.h"
+#include "scripts/ctl/commands/tune.h"
 #include "scripts/ctl/evaluate/evaluate.h"
 #include "scripts/ctl/replay/import.h"
 #include "scripts/ctl/replay/import_counters.h"
@@ -125,6 +126,25 @@ CommandAction train_command(CLI::App& app) {
   return [options](const Target& target) { return run_train(*options, target); };
 }
 
+CommandAction tune_command(CLI::App& app) {
+  auto options = std::make_shared<TuneOptions>();
+  app.add_flag("-n,--dry-run", options->dry_run, "write nothing");
+  app.add_flag(
+      "--if-due", options->if_due,
+      "for timers: with three days of counts or more, do nothing if the file is less than 23 hours old");
+  app.add_option("--output", options->output, "write here instead of the file that the service loads")
+      ->type_name("FILE");
+  app.add_flag("--json", options->json, kJsonHelp);
+  app.add_flag("-q,--quiet", options->quiet, "print no table");
+  app.footer(
+      "At moments every two hours of the last 14 days, the best 20 of each list are compared with what was "
+      "read in the next\nhour and in the next 24 hours (NDCG@20). Another list or parameter is chosen only "
+      "if "
+      "its gain is at least .01 and\nsignificant (95 %, paired over days). Directives that are set in "
+      "freshet.toml keep their values.");
+  return [options](const Target& target) { return run_tune(*options, target); };
+}
+
 CommandAction fetch_model_command(CLI::App& app) {
   auto options = std::make_shared<FetchModelOptions>();
   app.add_option("URL", options->url,
@@ -149,7 +169,8 @@ CommandAction evaluate_command(CLI::App& app) {
   app.footer(
       "For each day a model is trained on earlier interactions and evaluated by the items that readers "
       "first\ninteracted with on that day. The current model is evaluated only on events after its training: "
-      "to\nevaluate it over several days, keep a copy and pass it as --model. Writes nothing.");
+      "to\nevaluate it over several days, keep a copy and pass it as --model. Hot lists\nare evaluated as by "
+      "`freshetctl tune`. Writes nothing.");
   return [options](const Target& target) { return run_evaluate(*options, target); };
 }
 
@@ -194,6 +215,7 @@ constexpr std::array kContentCommands{
             import_counters_command},
     Command{"replay", "Replay a log of events over HTTP, or compute a past list from it", replay_command},
     Command{"train", "Train the recommender's model from the database", train_command},
+    Command{"tune", "Choose the default hot list by how well it predicts what is read next", tune_command},
     Command{"fetch-model", "Download the recommender's model from the host that trains it",
             fetch_model_command},
     Command{

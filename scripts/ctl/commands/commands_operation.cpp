@@ -177,7 +177,7 @@ CommandAction status_command(CLI::App& app) {
 CommandAction schedule_command(CLI::App& app) {
   auto options = std::make_shared<ScheduleOptions>();
   app.add_option("JOB", options->jobs, "jobs to run (default: those that the configuration enables)")
-      ->check(CLI::IsMember({"train", "check", "push-recommendations", "fetch-model"}));
+      ->check(CLI::IsMember({"train", "tune", "check", "push-recommendations", "fetch-model"}));
   app.add_option("--channel", options->channels, "channel for push-recommendations; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
@@ -186,8 +186,10 @@ CommandAction schedule_command(CLI::App& app) {
   app.footer(
       "Replaces the systemd timers, for example in a container; runs until SIGTERM. train runs daily at "
       "03:30 "
-      "and check at\n05:00 (local time), the others every ten minutes. train also runs at the start if the "
-      "model is older than a day.\nEnabled are: train where recorder.enabled is true, check, "
+      "and check at\n05:00 (local time), tune every hour, the others every ten minutes. train also runs at "
+      "the "
+      "start if the model is older\nthan a day. Enabled are: train and tune where recorder.enabled is true, "
+      "check, "
       "push-recommendations for \"discover\" if it is one of\nwaterfall.channels, and fetch-model if "
       "recommend.model_from is set. Each run is a process of its own; a job that\nfails is logged and runs "
       "again when it is next due. --redis-user applies to check only.");
@@ -198,7 +200,7 @@ constexpr std::array kOperationCommands{
     Command{"status", "Show the pool's status and its listen queue", status_command},
     Command{"doctor", "Check a deployment and suggest a fix for each finding", doctor_command},
     Command{"check", "Verify the invariants of a running instance's Redis", check_command},
-    Command{"schedule", "Run train, check and other jobs at their times, instead of systemd timers",
+    Command{"schedule", "Run train, tune, check and other jobs at their times, instead of systemd timers",
             schedule_command},
     Command{"backup", "Back up all durable data while the service runs", backup_command},
     Command{"restore", "Restore a backup while the service is stopped", restore_command},

@@ -38,6 +38,7 @@ struct JobRow {
 };
 constexpr std::array kJobs{
     JobRow{"train", {3, 30, 0}, seconds(7200), {"--quiet", nullptr}},
+    JobRow{"tune", {-1, 0, 60}, seconds(900), {"--if-due", "--quiet"}},
     JobRow{"check", {5, 0, 0}, seconds(3600), {"--sweep", "--quiet"}},
     JobRow{"push-recommendations", {-1, 0, 10}, seconds(900), {}},
     JobRow{"fetch-model", {-1, 0, 10}, seconds(900), {}},
@@ -48,7 +49,7 @@ bool contains(const std::vector<std::string>& list, std::string_view word) {
 }
 
 bool is_enabled(std::string_view job, const Settings& settings) {
-  if (job == "train") return settings.recorder.enabled;
+  if (job == "train" || job == "tune") return settings.recorder.enabled;
   if (job == "push-recommendations") return contains(settings.timeline.channels, "discover");
   return job != "fetch-model" || !settings.recommend.model_source.empty();
 }

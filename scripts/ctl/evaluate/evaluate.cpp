@@ -10,6 +10,7 @@
 #include "scripts/ctl/commands/owner.h"
 #include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/commands/tune.h"
 #include "scripts/ctl/evaluate/offline_metrics.h"
 
 namespace freshet::ctl {
@@ -156,7 +157,7 @@ void print_table(const std::vector<Comparison>& comparisons) {
   }
 }
 
-void print_json(const std::vector<Comparison>& comparisons) {
+void print_json(const std::vector<Comparison>& comparisons, const tuning::HotScores& hot_lists) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("comparisons").begin_array();
@@ -169,8 +170,18 @@ void print_json(const std::vector<Comparison>& comparisons) {
     }
     writer.end_array().end_object();
   }
-  writer.end_array().end_object();
+  writer.end_array().key("hot_lists");
+  write_hot_lists(writer, hot_lists);
+  writer.end_object();
   print_json_line(out);
+}
+
+void print_hot_section(const tuning::HotScores& scores, const tuning::HotCandidate& served) {
+  std::vector<std::string> marks(scores.lists.size());
+  for (std::size_t i = 0; i < marks.size(); ++i) marks[i] = scores.lists[i] == served ? "served now" : "";
+  ctl::print("hot lists: {} moments of the last 14 days, ndcg@20\n",
+             format_number(static_cast<std::int64_t>(scores.moments.size())));
+  print_hot_lists(scores, marks);
 }
 
 }  // namespace
@@ -200,8 +211,23 @@ Result<int> run_evaluate(const EvaluateOptions& options, const Target& target) {
             "  " + std::string(what));
       });
   line.clear();
-  if (!compared) return tl::unexpected(compared.error());
-  (options.json ? print_json : print_table)(*compared);
+  const tuning::HotValues values = hot_values(*settings);
+  FRESHET_TRY(views,
+              tuning::read_view_history(settings->recorder.database, data->now, tuning::HotMoments().period));
+  const tuning::HotScores hot_lists = score_hot_lists(*views, values);
+  if (!compared && (compared.error().reason != "no_past" || hot_lists.moments.empty()))
+    return tl::unexpected(compared.error());
+  const auto comparisons = compared.value_or(std::vector<Comparison>());
+  if (options.json) {
+    print_json(comparisons, hot_lists);
+  } else {
+    print_table(comparisons);
+    if (!hot_lists.moments.empty()) print_hot_section(hot_lists, values.served());
+  }
+  if (!compared) {
+    ctl::print(stderr, "{}\n", compared.error().detail);
+    return 0;
+  }
   if (!copy)
     ctl::print(stderr, "no current model: {}\n", copy.error().detail);
   else if (compared->size() == 1)

@@ -1,4 +1,5 @@
-// freshetctl evaluate: measures recommendations against the site's own history, day by day.
+// freshetctl evaluate: measures recommendations against the site's own history, day by day, and hot
+// lists as the tuner does.
 #pragma once
 
 #include <memory>
@@ -45,8 +46,8 @@ Result<std::vector<Comparison>> evaluate_past(const training::TrainingData& data
                                               int days, std::shared_ptr<const model::Model> current_model,
                                               const training::Progress& progress);
 
-// Prints the comparisons. Under root it switches to the owner of the database. Errors: as above,
-// and no database.
+// Prints the comparisons and the quality of all hot lists, if there are enough views. Under root it
+// switches to the owner of the database. Errors: as above, unless there are views; and no database.
 Result<int> run_evaluate(const EvaluateOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

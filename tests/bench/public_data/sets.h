@@ -1,4 +1,4 @@
-// Evaluation protocols for the quality of recommendations on public data. They run the code that
+// Evaluation protocols for the quality of recommendations and hot lists on public data. They run the code that
 // trains and serves.
 #pragma once
 
@@ -25,6 +25,9 @@ struct DataSet {
 Result<EvaluationReport> evaluate_ml1m(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_citeulike(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_deskdrop(const std::string& directory, const Progress& progress);
+Result<EvaluationReport> evaluate_hot_news(const std::string& directory, const Progress& progress);
+Result<EvaluationReport> evaluate_hot_stackexchange(const std::string& directory, const Progress& progress);
+Result<EvaluationReport> evaluate_hot_deskdrop(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_scoring(const std::string& directory, const Progress& progress);
 
 inline constexpr std::array kDataSets{
@@ -32,6 +35,10 @@ inline constexpr std::array kDataSets{
     DataSet{"citeulike", "citeulike-a (users.dat, item-tag.dat), a fifth of the items new: Q4, Q5, Q6, T2",
             evaluate_citeulike},
     DataSet{"deskdrop", "Deskdrop (users_interactions.csv), day by day: Q7, Q8, Q9", evaluate_deskdrop},
+    DataSet{"hot-news", "news clicks (clicks.csv), hot lists every 2 h", evaluate_hot_news},
+    DataSet{"hot-stackexchange", "a question-and-answer site (scripts/sample), hot lists by day",
+            evaluate_hot_stackexchange},
+    DataSet{"hot-deskdrop", "Deskdrop (users_interactions.csv), hot lists by day", evaluate_hot_deskdrop},
     DataSet{"scoring", "synthetic models of three sizes, temporarily written to DIR: scoring time",
             evaluate_scoring},
 };

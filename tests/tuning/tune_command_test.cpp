@@ -1,0 +1,162 @@
+// `freshetctl tune` on a database with counts of views.
+#include "scripts/ctl/commands/tune.h"
+
+#include <xxhash.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "core/database/database.h"
+#include "tests/support/error_of.h"
+#include "tests/support/shared_files.h"
+#include "tests/support/unix_socket.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+using namespace freshet::test;
+
+namespace {
+
+constexpr std::int64_t kHour = 3600;
+
+// Every four hours, other ten of 200 articles are read; the first day has far more views than others.
+struct Site {
+  TemporaryDirectory directory;
+  Target target;
+  TuneOptions options;
+  std::int64_t now = unix_s(wall_now());
+
+  explicit Site(int days) {
+    const auto path = [&](const char* name) { return (directory.path() / name).string(); };
+    std::ofstream(path("freshet.toml")) << "recorder.database = \"" << path("f.db") << "\"\n";
+    target.config = path("freshet.toml");
+    options.output = path("tuned.toml");
+    options.quiet = true;
+    auto database = database::Database::open(path("f.db"), database::Database::Mode::kWrite);
+    REQUIRE(database);
+    REQUIRE((*database)->begin());
+    for (std::int64_t hour = 0; hour < 24 * days; ++hour) {
+      const UnixSeconds bucket{seconds{(now - 24 * days * kHour) / kHour * kHour + hour * kHour}};
+      for (std::int64_t story = 0; story < 10; ++story) {
+        const auto item = ItemId::trusted("i" + std::to_string((hour / 4 * 37 + story * 7) % 200));
+        REQUIRE((*database)->add_views(bucket, item, (hour < 24 ? 1000 : 30) / (1 + story), bucket));
+      }
+    }
+    REQUIRE((*database)->commit());
+  }
+  Result<int> tune() const { return run_tune(options, target); }
+  std::string text() const { return read_file(options.output); }
+};
+
+std::string checksum_line(const std::string& covered) {
+  char line[32];
+  std::snprintf(line, sizeof line, "# end %016llx\n",
+                static_cast<unsigned long long>(XXH3_64bits(covered.data(), covered.size())));
+  return line;
+}
+
+}  // namespace
+
+TEST_CASE("the file has the choice, its reasons and a checksum", "[tune]") {
+  tuning::HotDecision decision;
+  decision.reasons = {"First.", "Second."};
+  decision.values.default_model = "trending";
+  decision.values.trending_half_life = seconds{900};
+  decision.values.gamma = 0.5;
+  const std::string text = tuned_text(decision, UnixSeconds{seconds{1'700'000'000}});
+  const std::string body =
+      "# Written by `freshetctl tune`, which replaces this file. To choose yourself, set the directives in\n"
+      "# freshet.toml; they win.\n# First.\n# Second.\nformat = 1\ncreated = 1700000000\n\n[values]\n"
+      "hot.default_model = \"trending\"\ntrending.half_life = 900\nviews.gamma = 0.5\n";
+  CHECK(text == body + checksum_line(body));
+
+  decision.values = {};
+  decision.values.default_mode = "current";
+  decision.values.engagement_half_life = seconds{43200};
+  CHECK(tuned_text(decision, {})
+            .find("[values]\nviews.default_mode = \"current\"\nhot.half_life = 43200\n# end ") !=
+        std::string::npos);
+}
+
+TEST_CASE("settings are the values that the tuner starts from", "[tune]") {
+  Settings settings;
+  CHECK(hot_values(settings) == tuning::HotValues());
+  settings.engagement.half_life = seconds{777};
+  settings.views.gamma = 1.25;
+  settings.views.base_hours = 3;
+  const auto values = hot_values(settings);
+  CHECK(values.engagement_half_life == seconds{777});
+  CHECK(values.gamma == 1.25);
+  CHECK(values.base_hours == 3);
+}
+
+TEST_CASE("the choice is written, and again only when it is due", "[tune]") {
+  Site site(4);
+  site.options.dry_run = true;
+  CHECK(site.tune() == 0);
+  CHECK_FALSE(std::filesystem::exists(site.options.output));
+  site.options.dry_run = false;
+  site.options.if_due = true;
+  CHECK(site.tune() == 0);
+  const std::string first = site.text();
+  CHECK(first.find("\nhot.default_model = \"trending\"\n") != std::string::npos);
+  CHECK(first.find("# The list served by default: trending, half-life ") != std::string::npos);
+  const auto body = first.substr(0, first.rfind("# end "));
+  CHECK(first == body + checksum_line(body));
+
+  const auto replace_created = [&](std::int64_t created) {
+    std::string text = first;
+    const auto from = text.find("created = ");
+    text.replace(from, text.find('\n', from) - from, "created = " + std::to_string(created));
+    std::ofstream(site.options.output) << text;
+    return text;
+  };
+  std::string old = replace_created(site.now - 22 * kHour);
+  CHECK(site.tune() == 0);
+  CHECK(site.text() == old);
+  for (const std::int64_t created : {site.now - 24 * kHour, site.now + 24 * kHour}) {  // due; from the future
+    old = replace_created(created);
+    CHECK(site.tune() == 0);
+    CHECK(site.text() != old);
+  }
+  old = replace_created(site.now - 2 * kHour);
+  site.options.if_due = false;  // by hand
+  CHECK(site.tune() == 0);
+  CHECK(site.text() != old);
+  std::ofstream(site.options.output) << first.substr(0, first.size() / 2);  // truncated
+  site.options.if_due = true;
+  CHECK(site.tune() == 0);
+  CHECK(site.text().substr(site.text().find("[values]"), 40) == first.substr(first.find("[values]"), 40));
+}
+
+TEST_CASE("too little traffic keeps the defaults; an unchanged choice is not written again in the first days",
+          "[tune]") {
+  Site site(1);
+  site.options.if_due = true;
+  CHECK(site.tune() == 0);
+  const std::string first = site.text();
+  CHECK(first.find("# Too little traffic yet") != std::string::npos);
+  CHECK(first.find("[values]\n# end ") != std::string::npos);
+  std::ofstream(site.options.output, std::ios::app) << "# a mark\n";
+  CHECK(site.tune() == 0);
+  CHECK(site.text() == first + "# a mark\n");
+  site.options.if_due = false;
+  CHECK(site.tune() == 0);
+  CHECK(site.text().find("a mark") == std::string::npos);
+}
+
+TEST_CASE("a file that cannot be written stays as it is", "[tune]") {
+  Site site(1);
+  const std::string kept = site.options.output;
+  REQUIRE(site.tune() == 0);
+  const std::string before = site.text();
+  site.options.output = (site.directory.path() / "absent" / "tuned.toml").string();
+  CHECK(error_of(site.tune()).reason == "tune_io");
+  site.options.output = kept;
+  std::filesystem::create_directory(kept + ".new");  // blocks the temporary file
+  CHECK(error_of(site.tune()).reason == "tune_io");
+  CHECK(site.text() == before);
+  site.target.config = (site.directory.path() / "other.toml").string();
+  std::ofstream(site.target.config) << "recorder.database = \"/nowhere/f.db\"\n";
+  CHECK_FALSE(site.tune());
+}
