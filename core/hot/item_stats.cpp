@@ -14,10 +14,10 @@ EngagementCounts engagement_counts(const ItemStats& stats) {
 
 }  // namespace
 
-ScoreTerms score_terms(const ItemStats& stats, const Settings& settings) {
+ScoreTerms score_terms(const Model& model, const ItemStats& stats, const Settings& settings) {
   const seconds age = std::max(seconds(0), stats.now - stats.decay_start);
-  const double base = base_score(engagement_counts(stats), settings.engagement);
-  const double decay_factor = decay(age, settings.engagement.half_life);
+  const double base = model.base(engagement_counts(stats), settings);
+  const double decay_factor = decay(age, model.half_life(settings));
   return {static_cast<double>(age.count()), base, decay_factor, base * decay_factor};
 }
 
@@ -34,7 +34,8 @@ TrendingTerms trending_terms(const ItemStats& stats, const Settings& settings) {
 }
 
 double computed_score(const Model& model, const ItemStats& stats, const Settings& settings) {
-  return model.base != nullptr ? score_terms(stats, settings).score : trending_terms(stats, settings).score;
+  return model.base != nullptr ? score_terms(model, stats, settings).score
+                               : trending_terms(stats, settings).score;
 }
 
 EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSettings& settings) {

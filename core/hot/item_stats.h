@@ -9,14 +9,14 @@
 
 namespace freshet::hot {
 
-// For the engagement model.
+// For models with a base score.
 struct ScoreTerms {
   double age_seconds = 0;
   double base = 0;  // points
   double decay = 0;
   double score = 0;  // base · decay
 };
-ScoreTerms score_terms(const ItemStats& stats, const Settings& settings);
+ScoreTerms score_terms(const Model& model, const ItemStats& stats, const Settings& settings);
 
 struct TrendingTerms {
   double score = 0;  // 0: no views

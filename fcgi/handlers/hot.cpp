@@ -44,7 +44,7 @@ Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
     const Settings& settings = call.services.settings;
     counts = {item_stats.pv, item_stats.uv,
               hot::engagement_terms(item_stats, settings.engagement).avg_dwell_ms,
-              hot::score_terms(item_stats, settings).score};
+              hot::score_terms(hot::kEngagementModel, item_stats, settings).score};
   }
   std::string out;
   json::Writer writer(out);
@@ -222,7 +222,7 @@ void write_model(json::Writer& writer, const hot::ItemStats& stats, const hot::M
                  const Settings& settings) {
   const auto& [place, rank] = stats.position(model);
   if (model.base != nullptr) {
-    const auto terms = hot::score_terms(stats, settings);
+    const auto terms = hot::score_terms(model, stats, settings);
     writer.key("age_seconds").number(terms.age_seconds).key("decay").number(terms.decay);
     writer.key("base").number(terms.base).key("score").number(terms.score);
   } else if (model.is_computed()) {
