@@ -512,6 +512,7 @@ def test_one_network_adds_at_most_150_views_and_visitors_in_10000_tries(instance
         assert refused == 10000 - 143 and refused_count(service, "page_view_quota") == before + refused
     stats = service.stats(tracked)
     assert stats["pv"] == stats["dwell"]["count"] == 143 and 130 < stats["uv"] <= 150
+    assert stats["trending"]["score"] <= 144
     # Refused reports leave nothing in Redis.
     assert sum(key.startswith("hot:session:") for key in service.keys_containing(tracked)) == 143
     stats = service.stats(viewed)["views"]

@@ -69,10 +69,11 @@ TEST_CASE_METHOD(RankFixture, "many events of one article are written as one ran
   for (std::size_t i = 0; i < kReports; ++i)
     REQUIRE(run_sync(hot->track(track_event("b" + std::to_string(i), "v", 0))));
   CHECK(deferred->rank_updater.pending() < hot::kModels.size());  // flushed when full
-  const auto full = write_queue.take_held();
-  REQUIRE(full.size() == 1);
+  const auto held_later = write_queue.take_held();                // with counts of views, a command each
+  const auto full = std::ranges::max_element(held_later, {}, [](const auto& each) { return each.size(); });
+  REQUIRE(full != held_later.end());
   constexpr std::size_t kCallsPerModel = (kReports + 255) / 256;  // calls of 256 writes
-  CHECK(full.front().size() == kCallsPerModel * hot::kModels.size());
+  CHECK(full->size() == kCallsPerModel * hot::kModels.size());
 }
 
 TEST_CASE_METHOD(RankFixture, "the flush timer is started once for all pending writes", "[rank_updater]") {

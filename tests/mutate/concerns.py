@@ -5,7 +5,7 @@ import re
 # Path pattern: regular expressions of ctest names, cheap tests first; the next stage runs if all tests of this one
 # pass.
 TESTS = [
-    (r"core/(hot|items)/(parts/(version|increments|add_view|trend)|track|view|unlisted|rank_update|contribution\w*|bucket_repair|list_\w+|item_\w+|article_set|impressions)\.lua",
+    (r"core/(hot|items)/(parts/(version|increments|add_view|trend)|track|view|unlisted|rank_update|contribution\w*|bucket_repair|list_\w+|item_\w+|article_set|impressions|view_counts)\.lua",
      ["test_hot_store$|test_items$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
     (r"(core/base/(token_bucket|daily_count)_table|core/base/word_set|fcgi/http/rate_limiter)\.(h|cpp)", ["test_base$|test_http$", "e2e_abuse$"]),
     (r"core/feed/(parts/)?feed_\w+\.lua", ["test_feed_store$", "e2e_feed$"]),

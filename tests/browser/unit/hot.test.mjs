@@ -17,9 +17,9 @@ async function openHot(context, lists, { headers = {}, answer = {}, ...options }
   return page;
 }
 
-test("both lists are requested and shown with ranks, points, shares and links", async (context) => {
+test("all lists are requested and shown with ranks, points, shares and links", async (context) => {
   const page = await openHot(context, { engagement: [item("a b", 1234.56, { author: "ann", tags: ["news"] }), item("b", 617.28, { title: "" })], views: [item("c", 0)] });
-  assert.deepEqual(page.taken(), ["GET /api/hot?model=engagement&limit=20", "GET /api/hot?model=views&limit=20&mode=current"]);
+  assert.deepEqual(page.taken(), ["GET /api/hot?model=engagement&limit=20", "GET /api/hot?model=views&limit=20&mode=current", "GET /api/hot?model=trending&limit=20"]);
   assert.deepEqual(page.texts(`${kEngagement} .rank`), ["1", "2"]);
   assert.deepEqual(page.texts(`${kEngagement} a`), ["About a b", "b"]);
   assert.equal(page.$(`${kEngagement} a`).getAttribute("href"), "/article.html?id=a+b&user=ann");
@@ -44,7 +44,7 @@ test("lists are refreshed every two seconds while the page is visible", async (c
   lists.engagement = [item("b", 3), item("a", 2)];
   const [row] = page.$$(`${kEngagement} li`);
   await page.tick(1);
-  assert.equal(page.taken().length, 2);
+  assert.equal(page.taken().length, 3);
   assert.deepEqual(page.ids(kEngagement), ["b", "a"]);
   assert.equal(page.$$(`${kEngagement} li`)[1], row, "a row is kept");
   page.setVisible(false);
@@ -52,7 +52,7 @@ test("lists are refreshed every two seconds while the page is visible", async (c
   assert.deepEqual(page.taken(), []);
   page.setVisible(true);
   await page.tick(2000);
-  assert.equal(page.taken().length, 2);
+  assert.equal(page.taken().length, 3);
 });
 
 test("nothing is announced while lists are refreshed normally", async (context) => {
@@ -62,7 +62,7 @@ test("nothing is announced while lists are refreshed normally", async (context) 
       .observe(document.getElementById("state"), { childList: true, characterData: true, subtree: true });
   } });
   await page.tick(8000);
-  assert.equal(page.requests.length, 10);
+  assert.equal(page.requests.length, 15);
   assert.deepEqual(announced, [""]);
 });
 

@@ -291,7 +291,7 @@ test("the internal server's page shows the whole article and similar ones", asyn
 test("the public page shows the article of a hot list, without its text", async (context) => {
   const listed = { ...kArticle, text: undefined };
   const page = await openArticle(context, { hot: { engagement: [{ id: "x", title: "X" }, listed], views: [listed] } });
-  assert.deepEqual(page.taken().slice(0, 3), ["GET /api/hot?model=engagement&limit=100", "GET /api/hot?model=views&limit=100", "GET /api/items/a%2Fb/similar?limit=5"]);
+  assert.deepEqual(page.taken().slice(0, 4), ["GET /api/hot?model=engagement&limit=100", "GET /api/hot?model=views&limit=100", "GET /api/hot?model=trending&limit=100", "GET /api/items/a%2Fb/similar?limit=5"]);
   assert.deepEqual([page.text("#title"), page.$("#text").hidden, page.text("#places")], ["An essay", true, "#2 by engagement, #1 by views"]);
 });
 

@@ -1,0 +1,76 @@
+"""`freshetctl tune` on a running service: its choice is served without a command, unless the administrator has decided."""
+
+import os
+import subprocess
+import time
+
+from recorded import RecorderData
+from service import CTL, wait_until
+
+HOUR_S, DAY_S, BUCKET_S = 3600, 86400, 300
+ARTICLES = 60
+
+
+def freshetctl(service, *arguments):
+    return subprocess.run([CTL, *arguments, "--state", service.state], capture_output=True, text=True, timeout=300, check=False)
+
+
+def served(service):
+    return service.public().get("/api/hot").headers["Freshet-Model"]
+
+
+def add_news(service):
+    """Four days of views as of a news site: each article is read for three hours, and a new one begins every hour."""
+    now = int(time.time()) // BUCKET_S * BUCKET_S
+    rows = {}
+    for start in range(now - 4 * DAY_S, now, BUCKET_S):
+        hour = start // HOUR_S
+        for age in range(3):
+            rows[start, f"a{(hour - age) % ARTICLES}"] = 40 - 10 * age
+    connection = RecorderData(service).connect()
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT OR REPLACE INTO view_counts VALUES (?, ?, ?, ?)", [(at, BUCKET_S, item, views) for (at, item), views in rows.items()])
+        connection.execute("COMMIT")
+    connection.close()
+
+
+def test_the_tuner_keeps_the_defaults_without_traffic(own_service):
+    done = freshetctl(own_service, "tune")
+    assert done.returncode == 0, done.stderr
+    assert "Too little traffic yet, so nothing changes" in done.stdout, done.stdout
+    assert served(own_service) == "views; mode=accumulate"
+
+
+def test_what_the_tuner_chose_is_served_until_the_administrator_decides(own_service):
+    add_news(own_service)
+    dry = freshetctl(own_service, "tune", "--dry-run")
+    assert dry.returncode == 0 and "chosen" in dry.stdout, dry.stdout + dry.stderr
+    tuned = os.path.join(own_service.state, "record/tuned.toml")
+    assert not os.path.exists(tuned)
+    done = freshetctl(own_service, "tune")
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: served(own_service).startswith("trending; half_life="), "the tuned model")
+    again = freshetctl(own_service, "tune")
+    assert again.returncode == 0 and "kept" in again.stdout, again.stdout + again.stderr
+
+    own_service.configure(hot__default_model='"views"')
+    own_service.reload_and_drain()
+    wait_until(lambda: served(own_service) == "views; mode=accumulate", "the administrator's model")
+    own_service.configure(hot__default_model='"auto"')
+    own_service.reload_and_drain()
+    wait_until(lambda: served(own_service).startswith("trending"), "the tuned model again")
+
+
+def test_a_tuned_file_that_was_changed_is_ignored(own_service):
+    add_news(own_service)
+    assert freshetctl(own_service, "tune").returncode == 0
+    wait_until(lambda: served(own_service).startswith("trending"), "the tuned model")
+    tuned = os.path.join(own_service.state, "record/tuned.toml")
+    with open(tuned, encoding="utf-8") as file:
+        text = file.read()
+    with open(tuned + ".new", "w", encoding="utf-8") as file:
+        file.write(text.replace('"trending"', '"engagement"'))
+    os.replace(tuned + ".new", tuned)
+    wait_until(lambda: served(own_service) == "views; mode=accumulate", "the default model")
+    assert "tuned.toml is ignored: its last line is not the checksum of the others" in own_service.log()
