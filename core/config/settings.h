@@ -382,8 +382,8 @@ struct Settings {
   TimelineSettings timeline;
   FanoutSettings fanout;
   FillSettings fill;
-  // For GET /api/hot without these parameters. "auto": as tuned from the site's own traffic, before that
-  // views and accumulate.
+  // For GET /api/hot without these parameters. "auto": as tuned from the site's own traffic, before
+  // that views and accumulate.
   std::string hot_default_model = "auto", views_default_mode = "auto";
   std::string tune_file = "/var/lib/freshet/tuned.toml";  // written by `freshetctl tune`; empty: none
   std::string items_unknown = "count";        // count: list verified articles only | list | reject

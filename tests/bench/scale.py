@@ -185,10 +185,11 @@ def receive_replies(connection, count):
         data, at = data[at:] + more, 0
 
 
-def item(prefix, number, now):
+def item(prefix, number, now, tag_count):
+    tags = [f"topic{number % 100}", f"t{number % 37}", *(f"tag{(number + 31 * each) % 977}" for each in range(98))]
     words = " ".join(f"{'abcdefghij'[number * step % 10] * 3}{number * step % 977}" for step in range(1, TITLE_WORDS))
     return json.dumps({"id": f"{prefix}i{number}", "title": f"Article {number} about {words}", "url": f"https://example.org/articles/{number}",
-                       "author": f"author{number % 500}", "tags": [f"topic{number % 100}", f"t{number % 37}"], "published_at": now - 60 - number * 60})
+                       "author": f"author{number % 500}", "tags": tags[:tag_count], "published_at": now - 60 - number * 60})
 
 
 def interacting_readers(sizes):
@@ -205,7 +206,7 @@ def measure_all(meter, sizes, prefix):
         return [f"{each}:{{{prefix}*" for each in key_prefixes]
 
     def put():
-        lines = [item(prefix, number, now) for number in range(articles)]
+        lines = [item(prefix, number, now, sizes.tags) for number in range(articles)]
         with meter.measure_cost("article put, 1,000 at once", articles):
             meter.post_lines("/api/items", lines, ITEMS_PER_POST)
 
@@ -310,6 +311,7 @@ def tables(default, raised):
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/scale", description=__doc__.split(". ")[0] + ".")
     parser.add_argument("--articles", type=int, default=20_000, help=f"number of articles, at least {FULL + SINGLE_PUSHES} (default 20,000)")
+    parser.add_argument("--tags", type=int, default=2, help="tags of each article, at most 100 (default 2)")
     parser.add_argument("--visitors", type=int, default=10, help="visitors of each article (default 10)")
     parser.add_argument("--readers", type=int, default=2_000, help="readers with histories and timelines; a quarter of them have feeds and interactions (default 2,000)")
     parser.add_argument("--events", type=int, default=50_000, help="reports with an event id (default 50,000)")
@@ -319,6 +321,8 @@ def arguments():
         options.articles, options.readers, options.events = 600, 20, 1_000
     if options.articles < FULL + SINGLE_PUSHES or min(options.visitors, options.readers, options.events) < 1:
         parser.error(f"--articles is at least {FULL + SINGLE_PUSHES}, the others at least 1")
+    if not 0 <= options.tags <= 100:
+        parser.error("--tags is 0 to 100")
     return options
 
 

@@ -32,7 +32,7 @@ Cost = collections.namedtuple("Cost", "bytes ttl_s aof worker_us redis_us")
 
 
 def long_id(kind, number):
-    return f"{kind}{number}-".ljust(128, "x")
+    return f"{kind}{number}-".ljust(512, "x")
 
 
 def sender(method, path, body=None):

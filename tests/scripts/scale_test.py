@@ -65,6 +65,7 @@ class Scale(unittest.TestCase):
         done = scale("--articles", "10")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--articles is at least 508", done.stderr)
+        self.assertIn("--tags is 0 to 100", scale("--tags", "101").stderr)
 
 
 if __name__ == "__main__":
