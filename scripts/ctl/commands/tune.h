@@ -24,9 +24,9 @@ inline constexpr seconds kHourlyFor{3 * 86400}, kTuneInterval{23 * 3600};
 // The values of the tuned directives, and of others that the lists depend on.
 tuning::HotValues hot_values(const Settings& settings);
 
-// The file's text: the reasons as comments, `format`, `created`, the table [values] with the values
-// that are not the defaults, and a last line "# end " with the XXH3 of everything before it, by which
-// a truncated or changed file is recognized.
+// The file's text: the reasons as comments, `format`, `created`, the table [values] with the
+// values that are not the defaults, and a last line "# end " with the XXH3 of everything before
+// it, by which a truncated or changed file is recognized.
 std::string tuned_text(const tuning::HotDecision& decision, UnixSeconds created);
 
 // Prints the lists with their quality, best first. `marks`: by list, printed at the end of its row.
@@ -34,8 +34,8 @@ void print_hot_lists(const tuning::HotScores& scores, const std::vector<std::str
 // Writes an array of the same; empty without moments.
 void write_hot_lists(json::Writer& out, const tuning::HotScores& scores);
 
-// With too few views it says so, keeps the values and returns 0. Under root it switches to the owner
-// of the database. Errors: no database, the disk; the file then stays as it is.
+// With too few views it says so, keeps the values and returns 0. Under root it switches to the
+// owner of the database. Errors: no database, the disk; the file then stays as it is.
 Result<int> run_tune(const TuneOptions& options, const Target& target);
 
 }  // namespace freshet::ctl
