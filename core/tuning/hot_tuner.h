@@ -55,8 +55,8 @@ struct HotMoments {
   seconds step{7200};          // moments are multiples of this
   seconds warm_up{12 * 3600};  // after the first view
   seconds period{14 * 86400};  // before ViewHistory::until
-  // A moment counts if its next hour or its next 24 hours have at least so many views. The next hour
-  // is left out if it does not count at half of the moments.
+  // A moment counts if its next hour or its next 24 hours have at least so many views. The next
+  // hour is left out if it does not count at half of the moments.
   std::int64_t min_next_hour = 50, min_next_day = 50;
 };
 

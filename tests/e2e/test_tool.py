@@ -277,8 +277,9 @@ def test_the_schedule_ends_its_jobs_and_itself_at_sigterm(service, tmp_path):
 
 def test_the_schedule_lists_its_jobs(service):
     jobs = json_report(service, "schedule")["jobs"]
-    assert [job["job"] for job in jobs] == ["train", "check", "push-recommendations discover"]
+    assert [job["job"] for job in jobs] == ["train", "tune", "check", "push-recommendations discover"]
     assert jobs[0]["due"] > 1.7e9  # train is due at once if there is no recent model
-    check, push = (time.localtime(job["due"]) for job in jobs[1:])
+    tune, check, push = (time.localtime(job["due"]) for job in jobs[1:])
+    assert (tune.tm_min % 60, tune.tm_sec) == (0, 0)
     assert (check.tm_hour, check.tm_min, check.tm_sec) == (5, 0, 0) and (push.tm_min % 10, push.tm_sec) == (0, 0)
     assert run_tool("schedule", "sleep").returncode == 2

@@ -36,8 +36,8 @@ ViewHistory random_history(unsigned seed, double hours, std::uint32_t items, int
     // Each item has its own seconds, so that no sums of two items are equal except for rounding.
     const auto item = static_cast<std::uint32_t>(random() % items);
     if (out.published[item] && unix_s(*out.published[item]) > kStart + bucket) continue;
-    out.counts.push_back({item, UnixSeconds(seconds(kStart + bucket + item)), seconds(200),
-                          static_cast<std::int64_t>(1 + random() % 4)});
+    out.counts.push_back({item, UnixSeconds(seconds(kStart + bucket + item)),
+                          seconds(seed % 2 == 0 ? 200 : 0), static_cast<std::int64_t>(1 + random() % 4)});
   }
   return out;
 }
@@ -82,8 +82,8 @@ double score_of(const ViewHistory& history, const HotCandidate& list, const HotV
   return 0;
 }
 
-// NDCG@20 of the list at `now`, or NaN if fewer than `least` reads follow. Equal scores of equal age
-// get their mean gain.
+// NDCG@20 of the list at `now`, or NaN if fewer than `least` reads follow. Equal scores of equal
+// age get their mean gain.
 double ndcg(const ViewHistory& history, const HotCandidate& list, const HotValues& values, double now,
             double length, double least) {
   struct Entry {
@@ -138,8 +138,8 @@ void check_same(double found, double expected) {
 
 // --- Sites
 
-// Every four hours, readers turn to other stories, new or old: what is read now is read next, and age
-// says nothing. The first day has far more views than the others.
+// Every four hours, readers turn to other stories, new or old: what is read now is read next, and
+// age says nothing. The first day has far more views than the others.
 ViewHistory news_site(double days, std::int64_t views_per_hour) {
   ViewHistory out;
   out.until = at(24 * days);
@@ -209,6 +209,38 @@ TEST_CASE("the scores are those of an implementation that reads all counts for e
   }
 }
 
+TEST_CASE("items of equal score and age share their gains, also beyond the end of the list", "[tuner]") {
+  // 40 items of equal rank, one of which is read next: it is in each of 40 places equally often.
+  ViewHistory history{{}, std::vector<std::optional<UnixSeconds>>(41, at(1)), at(40)};
+  for (std::uint32_t item = 0; item < 40; ++item) history.counts.push_back({item, at(2), seconds(0), 1});
+  history.counts.push_back({40, at(2), seconds(0), 5});  // the best one
+  history.counts.push_back({7, at(14.5), seconds(0), 60});
+  const HotScores scores = score_hot_lists(history, {});
+  REQUIRE(scores.moments == std::vector<UnixSeconds>{at(14)});
+  double expected = 0;
+  for (int place = 1; place < 20; ++place) expected += 1 / std::log2(place + 2.0) / 40;
+  for (std::size_t list = 0; list < scores.lists.size(); ++list) {
+    INFO(scores.lists[list].name());
+    const HotFormula formula = scores.lists[list].formula;
+    if (formula == HotFormula::kNewest || scores.lists[list] == HotCandidate{HotFormula::kMostViewed, 3600})
+      continue;
+    CHECK(scores.next_hour[list][0] == Approx(expected));
+  }
+}
+
+TEST_CASE("on a site with few readers, single busy hours do not count", "[tuner]") {
+  ViewHistory history{{}, std::vector<std::optional<UnixSeconds>>(3), at(24 * 6)};
+  for (int hour = 0; hour < 24 * 6; ++hour)
+    history.counts.push_back(
+        {static_cast<std::uint32_t>(hour % 3), at(hour), seconds(300), hour % 8 == 0 ? 60 : 5});
+  HotScores scores = score_hot_lists(history, {});
+  CHECK(std::isnan(mean_of(scores.next_hour[0])));
+  CHECK_FALSE(std::isnan(mean_of(scores.next_day[0])));
+  for (ViewCount& each : history.counts) each.views = 60;
+  scores = score_hot_lists(history, {});
+  CHECK_FALSE(std::isnan(mean_of(scores.next_hour[0])));
+}
+
 TEST_CASE("the order of items and counts does not matter", "[tuner]") {
   REQUIRE(rc::check("permuted items and counts give the same scores and the same choice", [] {
     const auto seed = *rc::gen::inRange(0U, 1'000'000U);
@@ -250,8 +282,8 @@ TEST_CASE("a site whose readers follow the news gets trending, and keeps it", "[
 }
 
 TEST_CASE("counts of new items by publication date choose another list", "[tuner]") {
-  // Every item is read at the same rate for a day after its publication, in bursts: what was read in
-  // the last minutes says nothing, the age does.
+  // Every item is read at the same rate for a day after its publication, in bursts: what was read
+  // in the last minutes says nothing, the age does.
   ViewHistory history;
   history.until = at(24 * 14);
   std::mt19937 random(1);

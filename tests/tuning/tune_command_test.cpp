@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::int64_t kHour = 3600;
 
-// Every four hours, other ten of 200 articles are read; the first day has far more views than others.
+// Every four hours, other ten of 200 articles are read; the first day has far more views than
+// others.
 struct Site {
   TemporaryDirectory directory;
   Target target;

@@ -33,8 +33,8 @@ void print_hot_lists(const tuning::HotScores& scores, const std::vector<std::str
 // Writes an array of the same; empty without moments.
 void write_hot_lists(json::Writer& out, const tuning::HotScores& scores);
 
-// With too few views it says so, keeps the values and returns 0. Under root it switches to the owner
-// of the database. Errors: no database, the disk; the file then stays as it is.
+// With too few views it says so, keeps the values and returns 0. Under root it switches to the
+// owner of the database. Errors: no database, the disk; the file then stays as it is.
 Result<int> run_tune(const TuneOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

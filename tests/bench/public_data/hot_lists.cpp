@@ -6,18 +6,18 @@
 // equal scores, the newer one comes first. Means are over the moments that count.
 //
 // hot-news: a read is a click. Moments: every 2 h of days 4.5 to 7, if the next hour has 200 reads.
-// "160 an hour" and "40 an hour": the lists and the tuner know only a share of the readers, chosen by
-// a hash; what is predicted are the reads of all.
+// "160 an hour" and "40 an hour": the lists and the tuner know only a share of the readers, chosen
+// by a hash; what is predicted are the reads of all.
 // hot-stackexchange: a read is an event of the sample (question, answer, comment, vote). Moments:
 // midnight UTC from day 28 on, if the next 24 h have 20 reads. The next hour is not measured.
 // hot-deskdrop: a read is a VIEW. Moments: midnight UTC of the last 141 days, if the next 24 h have
 // 20 reads. The next hour is not measured.
 //
-// Lists know all reads before the moment, with their exact times. "Served by auto": at the beginning
-// of each UTC day, from the second one on, the tuner gets the counts of the days before it, stored as
-// the recorder stores them (five minutes for two days, then hours up to 14 days; of each, the 2,000
-// most read items). Its choice serves that day and is its current one on the next. At first that is
-// views/accumulate.
+// Lists know all reads before the moment, with their exact times. "Served by auto": at the
+// beginning of each UTC day, from the second one on, the tuner gets the counts of the days before
+// it, stored as the recorder stores them (five minutes for two days, then hours up to 14 days; of
+// each, the 2,000 most read items). Its choice serves that day and is its current one on the next.
+// At first that is views/accumulate.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Evaluation protocols for the quality of recommendations and hot lists on public data. They run the code that
-// trains and serves.
+// Evaluation protocols for the quality of recommendations and hot lists on public data. They run
+// the code that trains and serves.
 #pragma once
 
 #include <array>
