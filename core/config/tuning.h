@@ -1,6 +1,6 @@
-// The file with the values that `freshetctl tune` has chosen: TOML with `format = 1`, `created` (unix
-// seconds), a table `values` of directives, and at the end a checksum, so that a truncated or changed
-// file is recognized.
+// The file with the values that `freshetctl tune` has chosen: TOML with `format = 1`, `created`
+// (unix seconds), a table `values` of directives, and at the end a checksum, so that a truncated or
+// changed file is recognized.
 #pragma once
 
 #include <array>

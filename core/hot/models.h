@@ -2,9 +2,9 @@
 // checks are driven by it.
 //
 // `engagement` and `trending` decay exponentially and are computed: their ranks hold the keys of
-// core/hot/engagement.h and core/hot/trending.h, which follow from an article's counters. `views` is
-// not: Redis adds up its scores, each view decayed when it was counted (view.lua), and mode = current
-// computes scores from the undecayed sums.
+// core/hot/engagement.h and core/hot/trending.h, which follow from an article's counters. `views`
+// is not: Redis adds up its scores, each view decayed when it was counted (view.lua), and mode =
+// current computes scores from the undecayed sums.
 #pragma once
 
 #include <array>
@@ -80,8 +80,8 @@ inline double score_at(const Model& model, double stored_score, UnixSeconds at, 
   return model.is_computed() ? score_at(stored_score, at, model.half_life(settings)) : stored_score;
 }
 
-// Articles with a lower stored score are removed from the rank. Trending has no minimum: overnight all
-// its scores may fall below any.
+// Articles with a lower stored score are removed from the rank. Trending has no minimum: overnight
+// all its scores may fall below any.
 inline double min_rank_score(const Model& model, UnixSeconds now, const Settings& settings) {
   return model.base != nullptr ? rank_key(settings.list.min_score, now, model.half_life(settings))
                                : -std::numeric_limits<double>::infinity();
