@@ -233,7 +233,7 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
       writers_.rank_updater.add(model, rank_write_for(model, event.item.str(), article, settings_), now);
   }
   if (article.listed && !is_alias) {
-    writers_.view_counts.add(event.item, event.occurred_at.value_or(now), number(8));
+    if (!article.hidden) writers_.view_counts.add(event.item, event.occurred_at.value_or(now), number(8));
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                {.pv = number(8),
                                 .uv = number(9),
@@ -334,7 +334,7 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
                               {});
   }
   if (listed && is_new && !is_alias) {
-    writers_.view_counts.add(event.item, event.occurred_at.value_or(wall_now()));
+    if (!hidden) writers_.view_counts.add(event.item, event.occurred_at.value_or(wall_now()));
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                {.views = 1, .first_views = first_today ? 1 : 0, .views_score = increment});
   }
