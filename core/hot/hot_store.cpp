@@ -211,8 +211,8 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   }
   FRESHET_CO_TRY(text, reply->string());
   const auto fields = redis::split_words(*text);
-  // Indices of what the report added to the views model, and of the status. A stored reply lacks the
-  // status; that of an earlier version lacks all.
+  // Indices of what the report added to the views model, and of the status. A reply stored by an earlier
+  // version lacks them.
   constexpr std::size_t kFirstToday = 11, kIncrement = 12, kTotal = 13, kScore = 14, kStatus = 15;
   if (fields.size() < kFirstToday) co_return tl::unexpected(redis::malformed_reply("track"));
   const auto field = [&](std::size_t i) { return i < fields.size() ? fields[i] : std::string_view(); };
@@ -243,7 +243,7 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
       writers_.rank_updater.add(model, rank_write_for(model, event.item.str(), article, settings_), now);
   }
   if (article.listed && !is_alias) {
-    writers_.view_counts.add(event.item, event.occurred_at.value_or(now), number(8));
+    if (!article.hidden) writers_.view_counts.add(event.item, event.occurred_at.value_or(now), number(8));
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                {.pv = number(8),
                                 .uv = number(9),
@@ -352,7 +352,7 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
   }
   if (listed && is_new && !is_alias) {
     const UnixSeconds at = std::min(event.occurred_at.value_or(wall_now()), wall_now());
-    writers_.view_counts.add(event.item, at);
+    if (!hidden) writers_.view_counts.add(event.item, at);
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                {.views = 1,
                                 .first_views = first_today ? 1 : 0,

@@ -173,5 +173,5 @@ end
 
 local counters = format('%d %d %d %d %d %d %s %d', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, v, now)
 local view_counters = total .. ' ' .. score
-if event then call('SET', event, counters .. ' 0 0 0 0 0 ' .. view_counters .. ' 0', 'EX', 86400) end
+if event then call('SET', event, counters .. ' 0 0 0 0 0 ' .. view_counters .. ' 0 ' .. trend, 'EX', 86400) end
 return format('%s %d %d %d %d %.17g %s %d ', counters, counts and 1 or 0, uv - uv_before, added_ms, first_today, inc, view_counters, redated and 3 or 0) .. trend

@@ -72,7 +72,7 @@ else
   reply = format('%d %.17g %.17g %.17g %d %d %s', increment, inc, total, score, published, hidden_flag, v)
 end
 if KEYS[2] then
-  call('SET', KEYS[2], reply .. (is_report and format(' 0 0 0 0 0 %s 0', view_counters) or ' 0 0 0'), 'EX', 86400)
+  call('SET', KEYS[2], reply .. (is_report and format(' 0 0 0 0 0 %s 0 ', view_counters) or ' 0 0 0 ') .. trend, 'EX', 86400)
 end
 if is_report then
   local first_today = counts_view and increment or 0

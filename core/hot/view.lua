@@ -11,9 +11,8 @@
 -- Returns 'dedup', 'refused' for a view beyond the limit, which writes nothing, or
 -- 'uv inc total score published hidden v new tracked status': uv 1 for the fingerprint's first
 -- view of the day; the increment; the undecayed sum; the accumulated score; the publish time; new: 1,
--- or 0 for a repeated event id;
--- tracked: 1 if page views were counted in the last two days. The field `trend` follows, unless the
--- event was repeated. The status is 0, or 3 if the publish time replaced a client's. Fractions as %.17g.
+-- or 0 for a repeated event id; tracked: 1 if page views were counted in the last two days. The status is
+-- 0, or 3 if the publish time replaced a client's. Then the field `trend`. Fractions as %.17g.
 -- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 3; UNKNOWN_ITEM;
 -- UNLISTED (call unlisted.lua); NOT_VISIBLE (as in track.lua).
 --@include version
@@ -85,6 +84,6 @@ if nets and unlisted then
   call('EXPIRE', KEYS[1], ttl, 'GT')
 end
 local reply = format('%d %.17g %s %s %d %d %s', uv, inc, total, score, published, (fields[8] or 0) + 0, v)
-if event then call('SET', event, reply .. ' 0 0 0', 'EX', 86400) end
+if event then call('SET', event, reply .. ' 0 0 0 ' .. trend, 'EX', 86400) end
 local is_tracked = fields[13] and clock - fields[13] < 172800
 return reply .. (is_tracked and ' 1 1' or ' 1 0') .. (redated and ' 3 ' or ' 0 ') .. trend

@@ -56,6 +56,32 @@ def test_an_item_is_in_the_database_and_in_the_index_until_it_is_deleted(own_ser
     own_service.check()
 
 
+def test_views_are_counted_by_article_and_five_minutes_without_readers(own_service, name):
+    item, viewed, hidden, reader = name("i"), name("viewed"), name("hidden"), name("reader")
+    for each in (item, viewed):
+        own_service.put(each)
+    own_service.put(hidden, hidden=True)
+    client, begin = own_service.internal(), int(time.time())
+    for user in (reader, reader, name("another")):  # the second report is of the same session
+        assert client.track(item, 1000, userId=user).status == 200
+    assert client.view(viewed, "fingerprint").status == 200
+    client.view(hidden, "fingerprint")
+
+    def rows():
+        connection = RecorderData(own_service).connect()
+        try:
+            return list(connection.execute("SELECT bucket, seconds, item, views FROM view_counts"))
+        finally:
+            connection.close()
+
+    wait_until(lambda: sum(views for _, _, _, views in rows()) == 3, "the views to be recorded")
+    assert {each for _, _, each, _ in rows()} == {item, viewed} and sum(views for _, _, each, views in rows() if each == item) == 2
+    assert all(seconds == 300 and bucket % 300 == 0 and begin - 300 <= bucket <= time.time() for bucket, seconds, _, _ in rows())
+    assert reader not in str(rows())
+    status, output = freshetctl(own_service, "tune", "--dry-run")
+    assert status == 0 and "3 views of " in output and "Too little traffic yet" in output, output
+
+
 def test_the_recorder_is_optional(instance, name):
     service = instance("--no-limits", recorder__enabled="false", **LONG_TIMEOUTS)
     assert service.recorder() is None and service.status()["recorder"] == "off"

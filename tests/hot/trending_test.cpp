@@ -100,6 +100,23 @@ TEST_CASE_METHOD(TrendingFixture, "a report that counts no page view leaves the 
   CHECK(field("a", "trend") == once);
 }
 
+TEST_CASE_METHOD(TrendingFixture, "a repeated event ranks an article whose first reply was lost", "[trending]") {
+  hot::TrackEvent report = track_event("a", "v", 0);
+  hot::ViewEvent seen = view_event("b", "f");
+  report.event_id = EventId::trusted("report");
+  seen.event_id = EventId::trusted("view");
+  const auto send = [&] {
+    REQUIRE(run_sync(hot->track(report)));
+    REQUIRE(run_sync(hot->view(seen)));
+  };
+  send();
+  open();  // the rank updates of the first replies are lost
+  send();
+  flush_deferred();
+  CHECK(trending_key("a") == sums("a")[2]);
+  CHECK(trending_key("b") == sums("b")[2]);
+}
+
 TEST_CASE_METHOD(TrendingFixture, "views count as page views do", "[trending]") {
   settings.trending.birth_views = 0;
   open();

@@ -104,5 +104,7 @@ TEST_CASE_METHOD(CountsFixture, "what the lists count is counted: no duplicates,
   auto concealed = view_event("hidden", "f");
   concealed.admission = {.network = "n", .wide_network = "w"};
   view(concealed);
+  view(view_event("hidden", "g"));  // through the internal server, as the next one
+  track(track_event("hidden", "w", 1000));
   CHECK(entries().size() == 2);
 }
