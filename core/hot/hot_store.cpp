@@ -211,8 +211,8 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   }
   FRESHET_CO_TRY(text, reply->string());
   const auto fields = redis::split_words(*text);
-  // Indices of what the report added to the views model, and of the status. A reply stored by an earlier
-  // version lacks them.
+  // Indices of what the report added to the views model, and of the status. A reply stored by an
+  // earlier version lacks them.
   constexpr std::size_t kFirstToday = 11, kIncrement = 12, kTotal = 13, kScore = 14, kStatus = 15;
   if (fields.size() < kFirstToday) co_return tl::unexpected(redis::malformed_reply("track"));
   const auto field = [&](std::size_t i) { return i < fields.size() ? fields[i] : std::string_view(); };

@@ -100,7 +100,8 @@ TEST_CASE_METHOD(TrendingFixture, "a report that counts no page view leaves the 
   CHECK(field("a", "trend") == once);
 }
 
-TEST_CASE_METHOD(TrendingFixture, "a repeated event ranks an article whose first reply was lost", "[trending]") {
+TEST_CASE_METHOD(TrendingFixture, "a repeated event ranks an article whose first reply was lost",
+                 "[trending]") {
   hot::TrackEvent report = track_event("a", "v", 0);
   hot::ViewEvent seen = view_event("b", "f");
   report.event_id = EventId::trusted("report");
