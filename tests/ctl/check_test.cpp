@@ -218,7 +218,8 @@ TEST_CASE("scores that are not finite or not positive and ranks over their limit
   SECTION("rank size") {
     filled.settings.list.max_members = 1;
     filled.check();
-    CHECK(filled.findings.count(kinds::kOverLimit) == 3);  // hot:rank, hot:score, hot:published
+    CHECK(filled.findings.count(kinds::kOverLimit) ==
+          hot::kModels.size() + 1);  // each rank and hot:published
   }
 }
 

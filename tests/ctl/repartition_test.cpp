@@ -52,6 +52,8 @@ class RepartitionFixture : public Fixture {
     const redis::PartitionKeys group = keys().partition_for("old");
     command("DEL", group.current_bucket(unix_s(old) / kHourSeconds));
     command("ZREM", group.current_bucket_index(), unix_s(old) / kHourSeconds);
+    command("ZREM", group.rank(hot::kTrendingModel), "old");
+    command("HDEL", group.rank_versions(hot::kTrendingModel), "old");
     auto unverified = track_event("unknown", "v", 1000);
     unverified.admission.network = unverified.admission.wide_network = "network";
     settings.items_unknown = "count";
