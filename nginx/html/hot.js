@@ -87,13 +87,26 @@ function explainViews({ views }) {
   };
 }
 
+function explainTrending({ trending }) {
+  const { views, score, median_age: age, half_life: halfLife } = trending;
+  return {
+    terms: [
+      ["pv", score, `${views.toLocaleString()} ${views === 1 ? "view" : "views"}, about half of them ${age < 86400 ? `in the last ${formatDuration(age)}` : "more than a day ago"}`],
+      ["gone", Math.max(0, views - score), `−${formatPoints(Math.max(0, views - score))} for the age of the views`],
+    ],
+    sum: `${formatPoints(score)} points: a view is worth half after ${formatDuration(halfLife)}`,
+  };
+}
+
+const kExplanations = { engagement: explainEngagement, views: explainViews, trending: explainTrending };
+
 async function explain(row, model) {
   const panel = row.querySelector(".why");
   const turn = (panel.turn = (panel.turn || 0) + 1);
   try {
     const stats = await call("GET", `/api/articles/${encodeURIComponent(row.dataset.id)}/stats`);
     if (turn !== panel.turn) return;
-    const { terms, sum } = model === "views" ? explainViews(stats) : explainEngagement(stats);
+    const { terms, sum } = kExplanations[model](stats);
     const bar = element("div", "", "bar");
     const legend = element("ul", "", "legend");
     for (const [className, points, text] of terms) {

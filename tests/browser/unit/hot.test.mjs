@@ -263,8 +263,9 @@ test("the hot page credits the sample's source", async (context) => {
 const kStats = {
   pv: 1200, uv: 1, avg_dwell_ms: 65400, terms: { pv: 1200, uv: 5, dwell: 30.256 }, base: 1235.256, decay: 0.5, score: 617.628, age_seconds: 7200,
   views: { total: 1500, current: 500, pv: 1, divisor: 3, hours: 2.5 },
+  trending: { views: 1204, score: 602.5, half_life: 3600, median_age: 720 },
 };
-const openExplained = (context, stats, lists = { engagement: [item("a/b", 3), item("c", 2)], views: [item("a/b", 3)] }) =>
+const openExplained = (context, stats, lists = { engagement: [item("a/b", 3), item("c", 2)], views: [item("a/b", 3)], trending: [item("a/b", 3)] }) =>
   openHot(context, lists, { zone: "internal", answer: { "GET /api/articles/a%2Fb/stats": stats, "GET /status": () => ({}) } });
 
 test("Why? explains a row by terms that add up to its points", async (context) => {
@@ -302,6 +303,19 @@ test("the list by views explains the exponent's part", async (context) => {
     [" 1,500 from 1 view; a visitor’s first view of the day counts more", " ÷ 3.00 for age (2 hours)"]);
   assert.deepEqual([...panel.querySelectorAll(".bar span")].map(({ className, style }) => [className, Number(style.flexGrow)]), [["uv", 500], ["gone", 1000]]);
   assert.equal(panel.querySelector("p").textContent, "1,500 ÷ 3.00 = 500 points");
+});
+
+test("the trending list explains how recent the views are", async (context) => {
+  const old = { ...kStats.trending, median_age: 86400 };
+  let trending = kStats.trending;
+  const page = await openExplained(context, () => ({ ...kStats, trending }));
+  const row = 'ol[data-model="trending"]';
+  await page.click(`${row} .toggle`);
+  assert.deepEqual(page.texts(`${row} .legend li`), [" 1,204 views, about half of them in the last 12 minutes", " −601.5 for the age of the views"]);
+  assert.equal(page.text(`${row} .why p`), "602.5 points: a view is worth half after 1 hour");
+  trending = old;
+  await page.tick(2000);
+  assert.equal(page.texts(`${row} .legend li`)[0], " 1,204 views, about half of them more than a day ago");
 });
 
 test("a term below zero has no width", async (context) => {
