@@ -58,8 +58,8 @@ inline TrendSums trend_of_view(UnixSeconds time) {
 }
 
 // The age that about half of `views` views are younger than, at `now`: the half-life under which
-// they count half, interpolated between those of kTrendingHalfLives; exact if all have the same age.
-// At least the first and at most the last of them.
+// they count half, interpolated between those of kTrendingHalfLives; exact if all have one age. At
+// least the first and at most the last of them.
 inline seconds median_age(const TrendSums& sums, double views, UnixSeconds now) {
   const auto share = [&](std::size_t i) { return score_at(sums[i], now, kTrendingHalfLives[i]) / views; };
   std::size_t i = 0;
