@@ -59,8 +59,9 @@ void check_cost(const Cost& cost, std::int64_t commands, std::int64_t aof_bytes,
 
 }  // namespace
 
-// A page view adds the trend's 40 bytes and their field to what is written. It is a view, too, for one more command, and two more if it is the visitor's first of
-// the day. The reports that follow in the session cost the same as without views.
+// A page view adds the trend's 40 bytes and their field to what is written. It is a view, too, for
+// one more command, and two more if it is the visitor's first of the day. The reports that follow in
+// the session cost the same as without views.
 TEST_CASE_METHOD(CountingFixture, "Redis cost of a report", "[cost]") {
   const bool counts_views = GENERATE(true, false);
   settings.views.from_track = counts_views;
@@ -117,8 +118,8 @@ TEST_CASE_METHOD(CountingFixture, "Redis cost of the asynchronous writes after r
   }
   settle();
   for (int i = 0; i < 100; ++i) track("y", 1000, {}, "b" + std::to_string(i));
-  // Page views change all ranks: six commands for each of the computed ones, five for that of views,
-  // and three for each bucket of mode = current.
+  // Page views change all ranks: six commands for each computed one, five for that of views, and
+  // three for each bucket of mode = current.
   const Cost all = measure([&] { deferred_work.rank_updater.flush(); });
   INFO(all.text());
   CHECK(all.commands() == 2 * 6 + 5 + 3);
