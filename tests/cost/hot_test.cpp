@@ -60,8 +60,8 @@ void check_cost(const Cost& cost, std::int64_t commands, std::int64_t aof_bytes,
 }  // namespace
 
 // A page view adds the trend's 40 bytes and their field to what is written. It is a view, too, for
-// one more command, and two more if it is the visitor's first of the day. The reports that follow in
-// the session cost the same as without views.
+// one more command, and two more if it is the visitor's first of the day. The reports that follow
+// in the session cost the same as without views.
 TEST_CASE_METHOD(CountingFixture, "Redis cost of a report", "[cost]") {
   const bool counts_views = GENERATE(true, false);
   settings.views.from_track = counts_views;
