@@ -1,5 +1,7 @@
 #include "core/hot/hot_store.h"
 
+#include <type_traits>
+
 #include "core/hot/article.h"
 #include "core/hot/engagement.h"
 #include "core/hot/spool_records.h"
@@ -95,7 +97,8 @@ Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Event& event) {
       unlisted_replies = std::move(created);
     }
     if (unlisted_replies->front().text() != redis::script_code::kVerified) {
-      update_unverified_index(event.item.view(), unlisted_replies->front().text());
+      constexpr std::size_t kIsNewField = std::is_same_v<Event, TrackEvent> ? 8 : 7;
+      update_unverified_index(event.item.view(), unlisted_replies->front().text(), kIsNewField);
       co_return std::move(unlisted_replies->front());
     }
     if (attempt == kMaxRetries) co_return fail(ErrorCode::kUnavailable, "unavailable");
@@ -121,15 +124,16 @@ Task<Result<void>> RedisHotStore::check_unverified_quota(std::string_view id,
   co_return Result<void>();
 }
 
-// `reply`: the reply of unlisted.lua.
-void RedisHotStore::update_unverified_index(std::string_view id, std::string_view reply) {
+// `reply`: the reply of unlisted.lua. `is_new_field`: index of the word that is 1 if the event
+// counted.
+void RedisHotStore::update_unverified_index(std::string_view id, std::string_view reply,
+                                            std::size_t is_new_field) {
   const auto fields = redis::split_words(reply);
-  // Indices into the reply.
-  constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kMinReportFields = 15;
-  if (fields.size() <= kViewIsNewField) return;
+  constexpr std::size_t kHiddenField = 5;
+  if (fields.size() <= is_new_field) return;
   if (is_invisible_alias(id)) return;  // limited by the number of items instead
   const bool is_unlisted = fields[kHiddenField] == kUnlistedFlag;
-  const bool is_new = fields[fields.size() >= kMinReportFields ? kReportIsNewField : kViewIsNewField] == "1";
+  const bool is_new = fields[is_new_field] == "1";
   if (is_unlisted && !is_new) return;
   const std::string unlisted = keys_.partition_for(id).unverified();
   Pipeline update;

@@ -55,7 +55,7 @@ class RedisHotStore final : public HotStore {
   redis::Pipeline unlisted_command(const ViewEvent& event, bool may_create) const;
   Task<Result<void>> check_unverified_quota(std::string_view id, const EventAdmission& admission);
   Task<Result<void>> add_partition_ranks(const std::vector<ItemId>& items, std::vector<ItemStats>& stats);
-  void update_unverified_index(std::string_view id, std::string_view reply);
+  void update_unverified_index(std::string_view id, std::string_view reply, std::size_t is_new_field);
   // Appends what an event adds to the views model of an unlisted article (unlisted.lua).
   void append_unlisted_view(redis::Pipeline& out) const;
   // Runs the event's count_command(), or its unlisted_command() if the article is unlisted. The
