@@ -74,7 +74,7 @@ class TunedFileWatch {
   }
 
  private:
-  // Inode and time of the last change; zeros without a file.
+  // Inode and modification time; zeros without a file.
   using Version = std::pair<ino_t, std::int64_t>;
   Version read_version() const {
     struct stat found {};

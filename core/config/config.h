@@ -31,9 +31,9 @@ struct LoadedConfig {
 inline constexpr const char* kDefaultConfigPath = "/etc/freshet/freshet.toml";
 
 // Reads the environment, then `path`, then conf.d/*.toml next to it in name order; later values
-// win. Directives that none of these sets get the values of tune.file (tuning.h), if it is valid.
-// An empty `path` reads the environment only. Error: kInvalid "bad_config", with all errors in the
-// detail, one "file:line: text" per line.
+// win. A valid tune.file (tuning.h) then supplies directives that none of these sources set, or
+// that they set to "auto". An empty `path` reads the environment only. Error: kInvalid
+// "bad_config", with all errors in the detail, one "file:line: text" per line.
 Result<LoadedConfig> load_config(const std::string& path);
 
 // Names of all directives, in the order of the shipped file.

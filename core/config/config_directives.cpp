@@ -113,7 +113,7 @@ constexpr std::array kDirectives{
     Directive{"redis.sentinel_password_file", "file that holds the sentinels' password; empty: none", member<&S::redis, &Redis::sentinel_password_file>},
 
     Directive{"hot.default_model", "model of lists whose request names none", member<&S::hot_default_model>, {}, Unit::kNone, "auto|views|engagement|trending"},
-    Directive{"tune.file", "file of `freshetctl tune`, whose values apply where none is configured; empty: none", member<&S::tune_file>},
+    Directive{"tune.file", "file written by `freshetctl tune`; its values apply to directives that are unset or \"auto\"; empty: none", member<&S::tune_file>},
     Directive{"hot.birth_views", "views that an article enters the trending model with, at its publication", member<&S::trending, &Trending::birth_views>, {0, 1e6}},
     Directive{"hot.pv_weight", "points per page view", member<&S::engagement, &Hot::pv_weight>, {0, 1e9}},
     Directive{"hot.uv_weight", "points per visitor", member<&S::engagement, &Hot::uv_weight>, {0, 1e9}},

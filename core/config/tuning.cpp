@@ -53,13 +53,16 @@ Result<Tuning> load_tuning(const std::filesystem::path& path, UnixSeconds now) {
   const std::size_t last_line = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
   if (!in || last_line == std::string::npos ||
       text.substr(last_line + 1) != tuning_checksum_line(std::string_view(text).substr(0, last_line + 1)))
-    return bad_tuning("its last line is not the checksum of the others");
+    return bad_tuning(
+        "its checksum does not match: it is truncated or was edited. Run freshetctl tune to write it again");
   try {
     const toml::table file = toml::parse(text);
-    if (file["format"].value_or(std::int64_t{0}) != kFormat) return bad_tuning("it has another format");
+    if (file["format"].value_or(std::int64_t{0}) != kFormat)
+      return bad_tuning("its format is not supported. Run freshetctl tune of this version");
     Tuning tuning;
     tuning.created = UnixSeconds{seconds{file["created"].value_or(std::int64_t{0})}};
-    if (tuning.created > now + kMaxAhead) return bad_tuning("it is from the future");
+    if (tuning.created > now + kMaxAhead)
+      return bad_tuning("its `created` is more than a day ahead. Check the clock");
     if (const toml::table* values = file["values"].as_table()) {
       FRESHET_TRY(done, read_values(*values, "", tuning));
     }

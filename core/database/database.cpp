@@ -280,7 +280,7 @@ Result<void> Database::put_erasure(std::string_view reader, UnixSeconds at) {
 
 namespace {
 
-// Views that are as old as this are counted by the hour.
+// Start of the oldest bucket that is not merged into an hour.
 std::int64_t oldest_bucket(UnixSeconds now) {
   return unix_s(now - Database::kViewBucketsKept) / kHourSeconds * kHourSeconds;
 }

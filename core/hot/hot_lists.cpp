@@ -191,7 +191,7 @@ Task<Result<HotLists::BuiltList>> HotLists::build(const ListQuery& query, UnixSe
   auto ranking = is_current ? scan_buckets(query, at) : scan_rank(query, kNoMaximum);
   FRESHET_CO_TRY(scored, co_await ranking);
   BuiltList out;
-  // Articles leave a computed rank when they fall below list.min_score.
+  // Articles leave the engagement rank below list.min_score, and only viewed ones enter trending.
   if (scored->empty() && query.model->is_computed() && query.window.count() == 0) {
     ListQuery newest = query;
     newest.model = &kNewestItems;

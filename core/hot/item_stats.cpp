@@ -24,7 +24,7 @@ ScoreTerms score_terms(const Model& model, const ItemStats& stats, const Setting
 TrendingTerms trending_terms(const ItemStats& stats, const Settings& settings) {
   TrendingTerms terms;
   terms.half_life = settings.trending.half_life;
-  terms.views = std::max(stats.pv, stats.views_pv);
+  terms.views = settings.views.from_track ? stats.views_pv : stats.pv + stats.views_pv;
   const auto index = trending_index(terms.half_life);
   if (!stats.trend || !index) return terms;
   terms.score = score_at(stats.trend->at(*index), stats.now, terms.half_life);

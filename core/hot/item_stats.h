@@ -1,4 +1,4 @@
-// Explains an article's scores: the terms of all models, which add up to the served score.
+// Explains an article's scores: the terms of each model's score.
 #pragma once
 
 #include <cstdint>

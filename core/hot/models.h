@@ -28,7 +28,7 @@ struct Model {
   // Directives that a preview accepts. For a computed model, all directives its rank depends on: it
   // is rebuilt when one of them changes.
   std::span<const std::string_view> parameters;
-  // With which served scores decay; nullptr: the model is not computed (see above).
+  // Half-life of served scores; nullptr: the model is not computed.
   seconds (*half_life)(const Settings& settings) = nullptr;
   // Score before decay, in points; nullptr: none. Pure.
   double (*base)(const EngagementCounts& counts, const Settings& settings) = nullptr;
@@ -80,8 +80,8 @@ inline double score_at(const Model& model, double stored_score, UnixSeconds at, 
   return model.is_computed() ? score_at(stored_score, at, model.half_life(settings)) : stored_score;
 }
 
-// Articles with a lower stored score are removed from the rank. Trending has no minimum: overnight
-// all its scores may fall below any.
+// Articles with a lower stored score are removed from the rank. Trending has no minimum, because on
+// a quiet night all scores could fall below it.
 inline double min_rank_score(const Model& model, UnixSeconds now, const Settings& settings) {
   return model.base != nullptr ? rank_key(settings.list.min_score, now, model.half_life(settings))
                                : -std::numeric_limits<double>::infinity();

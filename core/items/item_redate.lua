@@ -1,4 +1,4 @@
--- Gives an article that only clients have dated the site's publish time, as the site's first report
+-- Replaces a publish time that only clients reported with the site's, as the site's first report
 -- does (track.lua).
 --
 -- KEYS 1 hot:article:{id}

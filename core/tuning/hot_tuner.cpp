@@ -42,7 +42,7 @@ struct Row {
   double views = 0;
 };
 
-// The counts as rows in order of time. Ignores rows that cannot be right.
+// The counts as rows in order of time. Ignores invalid rows.
 std::vector<Row> rows_of(const ViewHistory& history, const std::vector<ViewCount>& counts) {
   std::vector<Row> rows;
   rows.reserve(counts.size());

@@ -216,7 +216,7 @@ void Master::check_files(SteadyTime now) {
   constexpr seconds kInterval{2};
   next_file_check_ = now + kInterval;
   if (reload_.is_in_progress() || upgrade_.is_in_progress() || !options_.needs_reload()) return;
-  log::notice("changed_file_found");
+  log::notice("tuned_file_changed", {{"action", "reloading"}});
   queue_change(SIGHUP);
 }
 

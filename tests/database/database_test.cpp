@@ -310,7 +310,7 @@ TEST_CASE_METHOD(File, "views older than two days are kept by the hour, for 14 d
   CHECK(view_counts(path).empty());
 }
 
-TEST_CASE_METHOD(File, "a bucket that is over keeps its most viewed items", "[database]") {
+TEST_CASE_METHOD(File, "a completed bucket keeps only its most viewed items", "[database]") {
   auto database = open();
   const std::int64_t now = kSomeDay + 1000;
   REQUIRE(database->begin());

@@ -1,4 +1,4 @@
-"""Reading in "Hot articles": lists of both models, their parameters and caching, and when items leave them."""
+"""Reading in "Hot articles": lists of all models, their parameters and caching, and when items leave them."""
 
 import json
 import os

@@ -112,8 +112,7 @@ class InterferingRedis final : public redis::Redis {
 
 }  // namespace
 
-TEST_CASE_METHOD(ListFixture, "a list replaced during a read comes with its own word on the floor",
-                 "[lists]") {
+TEST_CASE_METHOD(ListFixture, "a list replaced during a read keeps its own below-floor flag", "[lists]") {
   const bool below_floor = GENERATE(false, true);
   auto built = cached();
   built.json = "[1]";

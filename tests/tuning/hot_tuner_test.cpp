@@ -300,7 +300,7 @@ TEST_CASE("counts of new items by publication date choose another list", "[tuner
   CHECK((served == HotFormula::kCurrent || served == HotFormula::kEngagement));
 }
 
-TEST_CASE("too little traffic changes nothing and is said", "[tuner]") {
+TEST_CASE("with too little traffic nothing changes, and the reason says so", "[tuner]") {
   for (const ViewHistory& history : {ViewHistory{}, news_site(1, 3000), random_history(1, 300, 20, 50),
                                      ViewHistory{{}, {std::nullopt, at(1)}, at(500)}}) {
     HotValues current;
@@ -314,7 +314,7 @@ TEST_CASE("too little traffic changes nothing and is said", "[tuner]") {
   }
 }
 
-TEST_CASE("counts that cannot be right are ignored", "[tuner]") {
+TEST_CASE("invalid counts are ignored", "[tuner]") {
   const ViewHistory good = news_site(4, 3000);
   ViewHistory bad = good;
   const UnixSeconds far{seconds{std::numeric_limits<std::int64_t>::max() / 2}};
@@ -332,7 +332,7 @@ TEST_CASE("counts that cannot be right are ignored", "[tuner]") {
     CHECK(mean_of(found.scores.next_hour[list]) == mean_of(expected.scores.next_hour[list]));
 }
 
-TEST_CASE("odd sites are scored without an error", "[tuner]") {
+TEST_CASE("degenerate histories are scored without an error", "[tuner]") {
   ViewHistory one{{}, {std::nullopt}, at(24 * 6)};  // one article
   for (int hour = 0; hour < 24 * 6; ++hour) one.counts.push_back({0, at(hour), seconds(300), 1000});
   HotDecision decision = tune_hot_lists(one, {});

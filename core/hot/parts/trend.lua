@@ -3,7 +3,7 @@
 -- independent of `now`. Five doubles, little-endian.
 local log, per_log2 = math.log, 1.4426950408889634
 
--- Adds a view at `time`. An article's first view adds `birth` views at its publication, too.
+-- Adds a view at `time`. The first view also adds `birth` views dated at publication.
 --
 -- trend: the field, or nil  views: counted views of the article, with this one
 -- published: publish time, not in the future

@@ -1428,7 +1428,7 @@ export interface components {
         FreshetDegraded: "true";
         /** @description The model that ranked the list, with its mode or half-life, such as trending; half_life=15m */
         FreshetModel: string;
-        /** @description model=engagement: present if no article reaches list.min_score; the list has the newest items instead, with a score of 0 */
+        /** @description model=engagement and model=trending, without a window: present if no article is listed; the list has the newest items instead, with a score of 0 */
         FreshetBelowFloor: "true";
     };
     pathItems: never;
