@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/config/config.h"
+#include "core/config/tuning.h"
 #include "fcgi/handlers/routes.h"
 #include "fcgi/model_publisher_process.h"
 #include "fcgi/options.h"
@@ -61,16 +62,20 @@ TokenBucketTable make_bucket_table(std::size_t bytes, Handover* previous) {
   return TokenBucketTable(bytes);
 }
 
-// Tells whether tune.file changed since the configuration was read.
+// Tells whether the values of tune.file changed since the configuration was read.
 class TunedFileWatch {
  public:
   void set_path(const std::string& path) {
-    if (std::exchange(path_, path) != path) version_ = read_version();
+    if (std::exchange(path_, path) == path) return;
+    version_ = read_version();
+    values_ = read_values();
   }
   // True once for each change, so that a reload that fails is not repeated.
   bool has_changed() {
     const auto version = read_version();
-    return std::exchange(version_, version) != version;
+    if (std::exchange(version_, version) == version) return false;
+    auto values = read_values();
+    return std::exchange(values_, values) != values;
   }
 
  private:
@@ -82,8 +87,15 @@ class TunedFileWatch {
     return {found.st_ino, found.st_mtim.tv_sec * 1'000'000'000 + found.st_mtim.tv_nsec};
   }
 
+  using Values = decltype(Tuning::values);
+  Values read_values() const {
+    auto tuning = load_tuning(path_, wall_now());
+    return tuning ? std::move(tuning->values) : Values();
+  }
+
   std::string path_;
   Version version_{};
+  Values values_;
 };
 
 int run(const Options& options, Program program) {

@@ -78,6 +78,8 @@ std::string last_entry_key(std::string_view stream) {
   return std::string(kLastEntryKey).append(stream.empty() ? "" : ":").append(stream);
 }
 
+std::string counted_entry_key(std::string_view stream) { return std::string("counted:").append(stream); }
+
 // Identifies the file at a path.
 struct FileIdentity {
   dev_t device = 0;
@@ -341,6 +343,14 @@ Result<std::string> Database::Impl::meta(std::string_view name) {
   std::string out(*found ? query.text(0) : std::string_view());
   query.reset();
   return out;
+}
+
+Result<void> Database::put_counted_entry(std::string_view stream, std::string_view entry) {
+  return impl_->put_meta(counted_entry_key(stream), entry);
+}
+
+Result<std::string> Database::counted_entry(std::string_view stream) {
+  return impl_->meta(counted_entry_key(stream));
 }
 
 Result<std::string> Database::last_entry(std::string_view stream) {

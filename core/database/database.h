@@ -64,6 +64,9 @@ class Database {
   // the stream's partition.
   Result<void> put_last_entry(std::string_view stream, std::string_view entry);
   Result<std::string> last_entry(std::string_view stream);
+  // The highest entry of a stream whose counts of views were added; "" if none.
+  Result<void> put_counted_entry(std::string_view stream, std::string_view entry);
+  Result<std::string> counted_entry(std::string_view stream);
   // Returns whether an entry of any stream was ever committed, under any setting of
   // redis.partitions.
   Result<bool> has_recorded_entries();

@@ -226,7 +226,7 @@ class ContributionReverter {
       if (integer(kPv) + integer(kViews) <= contribution.pv + contribution.views)
         deleted_fields.push_back("trend");
       else
-        fields.emplace_back("trend", encode_trend(without(*trend, contribution.trend, reply)));
+        fields.emplace_back("trend", encode_trend(without(*trend, contribution.trend, reply, now)));
     }
     out.script(scripts::kArticleSet).key(keys_.article(staged.id));
     if (delete_hll) out.key(keys_.uv_hll(staged.id));
@@ -237,11 +237,12 @@ class ContributionReverter {
   }
 
   // The article's sums without those of a contribution, but with the views that it entered with.
-  TrendSums without(TrendSums sums, const TrendSums& contribution, const redis::Reply& article) const {
+  TrendSums without(TrendSums sums, const TrendSums& contribution, const redis::Reply& article,
+                    UnixSeconds now) const {
     const std::string_view date = redis::string_at(article, kDate);
     const UnixSeconds published{
         seconds{redis::to_int(date.empty() ? redis::string_at(article, kFirst) : date)}};
-    const TrendSums entry = trend_of_view(published);
+    const TrendSums entry = trend_of_view(std::min(published, now));
     const double birth = std::log2(settings_.trending.birth_views);
     for (std::size_t i = 0; i < sums.size(); ++i)
       sums[i] = std::max(subtract_log2(sums[i], contribution[i]), entry[i] + birth);

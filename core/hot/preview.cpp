@@ -62,7 +62,8 @@ Task<Result<std::vector<Entries>>> rescore(HotStore& hot, const std::vector<Item
     for (std::size_t i = 0; i < batch.size(); ++i) {
       for (std::size_t variant = 0; variant < variants.size(); ++variant) {
         const double score = score_under(model, (*stats)[i], variants[variant]);
-        if (score > 0) out[variant].push_back({batch[i], score, {}});
+        const bool is_trending = model.is_computed() && model.base == nullptr && (*stats)[i].trend;
+        if (score > 0 || is_trending) out[variant].push_back({batch[i], score, {}});
       }
     }
   }

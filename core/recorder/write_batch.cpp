@@ -32,15 +32,18 @@ Result<void> put_last_entries(database::Database& database, const std::vector<En
   return {};
 }
 
-// An entry that is delivered again after it was committed must not count twice.
+// An entry that is delivered again after it was committed must not count twice. last_entry() would not
+// do: it goes back when several batches are delivered again.
 Result<void> add_views(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
   const UnixSeconds now = wall_now();
   for (const ViewCounts& each : batch.view_counts) {
-    FRESHET_TRY(last, database.last_entry(keys.partition(each.entry.stream).hash_tag()));
-    if (!precedes(*last, each.entry.id)) continue;
+    const std::string_view stream = keys.partition(each.entry.stream).hash_tag();
+    FRESHET_TRY(counted, database.counted_entry(stream));
+    if (!precedes(*counted, each.entry.id)) continue;
     for (const auto& [bucket, item, views] : each.counts) {
       if (auto ok = database.add_views(bucket, item, views, now); !ok) return ok;
     }
+    if (auto ok = database.put_counted_entry(stream, each.entry.id); !ok) return ok;
   }
   return {};
 }

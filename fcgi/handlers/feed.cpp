@@ -85,7 +85,8 @@ Task<Result<std::string>> idempotency_key(Call& call, FeedBody& body) {
     const auto last = call.services.page_tokens.verify(body.request.reader, body.page);
     if (last)
       co_return action + ".p." + std::to_string(last->generation) + "." + std::to_string(last->sequence);
-    if (!co_await was_received_before_merge(call, body)) co_return tl::unexpected(last.error());
+    const bool was_received = co_await was_received_before_merge(call, body);
+    if (!was_received) co_return tl::unexpected(last.error());
     body.page.clear();
   }
   if (!body.event.empty()) co_return action + ".e." + body.event.str();

@@ -184,8 +184,8 @@ SteadyTime Master::next_deadline(SteadyTime now) {
                 recorder_.next_deadline(), status_process_.next_deadline(), model_publisher_.next_deadline(),
                 upgrade_.next_deadline(), notifier_.next_deadline(stopping_)});
   if (stopping_) return next;
-  return std::min({next, next_file_check_, scaler_.next_deadline(reload_.current(), now),
-                   reload_.next_deadline(now, awake_since_)});
+  return std::min({next, old_master_.is_serving() ? SteadyTime::max() : next_file_check_,
+                   scaler_.next_deadline(reload_.current(), now), reload_.next_deadline(now, awake_since_)});
 }
 
 void Master::read_signals(SteadyTime now) {

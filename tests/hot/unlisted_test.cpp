@@ -215,7 +215,8 @@ TEST_CASE_METHOD(UnlistedFixture, "views are counted by network until the articl
   age(600);
   CHECK(view(view_from(29)).outcome.listed);
   CHECK(ids(accumulate_query()) == std::vector<std::string>{kId});
-  CHECK(score(keys().partition(0).rank(hot::kViewsModel), kId) == Approx(90 / std::pow(2, 1.5)).epsilon(1e-3));
+  CHECK(score(keys().partition(0).rank(hot::kViewsModel), kId) ==
+        Approx(90 / std::pow(2, 1.5)).epsilon(1e-3));
   CHECK(stats(kId).views_total == 90);
   // None of these networks has sent a report.
   CHECK(track(track_event(kId, "v", 0)).uv == 1);

@@ -143,22 +143,25 @@ tuning::HotValues hot_values(const Settings& settings) {
           .birth_views = settings.trending.birth_views};
 }
 
-std::string tuned_text(const HotDecision& decision, UnixSeconds created) {
+std::string tuned_text(const HotDecision& decision, UnixSeconds created, const HotValues& configured) {
   const HotValues defaults, &values = decision.values;
+  const auto is_chosen = [&](const auto HotValues::*member) {
+    return values.*member != defaults.*member && values.*member != configured.*member;
+  };
   std::string out =
       "# Written by `freshetctl tune`, which replaces this file. To choose yourself, set the directives in\n"
       "# freshet.toml; they win.\n";
   for (const std::string& each : decision.reasons) out += "# " + each + "\n";
   out += fmt::format("format = 1\ncreated = {}\n\n{}", unix_s(created), kValues);
-  if (values.default_model != defaults.default_model)
+  if (is_chosen(&HotValues::default_model))
     out += fmt::format("hot.default_model = \"{}\"\n", values.default_model);
-  if (values.default_mode != defaults.default_mode)
+  if (is_chosen(&HotValues::default_mode))
     out += fmt::format("views.default_mode = \"{}\"\n", values.default_mode);
-  if (values.trending_half_life != defaults.trending_half_life)
+  if (is_chosen(&HotValues::trending_half_life))
     out += fmt::format("trending.half_life = {}\n", values.trending_half_life.count());
-  if (values.engagement_half_life != defaults.engagement_half_life)
+  if (is_chosen(&HotValues::engagement_half_life))
     out += fmt::format("hot.half_life = {}\n", values.engagement_half_life.count());
-  if (values.gamma != defaults.gamma) out += fmt::format("views.gamma = {}\n", values.gamma);
+  if (is_chosen(&HotValues::gamma)) out += fmt::format("views.gamma = {}\n", values.gamma);
   return out + tuning_checksum_line(out);
 }
 
@@ -197,6 +200,21 @@ void write_hot_lists(json::Writer& out, const HotScores& scores) {
   out.end_array();
 }
 
+// The values that the administrator set: those of `current` that are not in the tuned file.
+HotValues configured_values(const HotValues& current, const Tuning& tuning) {
+  HotValues out = current;
+  const HotValues defaults;
+  const auto reset = [&](std::string_view name, auto HotValues::*member) {
+    if (tuning.values.contains(name)) out.*member = defaults.*member;
+  };
+  reset("hot.default_model", &HotValues::default_model);
+  reset("views.default_mode", &HotValues::default_mode);
+  reset("trending.half_life", &HotValues::trending_half_life);
+  reset("hot.half_life", &HotValues::engagement_half_life);
+  reset("views.gamma", &HotValues::gamma);
+  return out;
+}
+
 Result<int> run_tune(const TuneOptions& options, const Target& target) {
   FRESHET_TRY(settings, load_settings(target));
   const std::string file = options.output.empty() ? settings->tune_file : options.output;
@@ -216,8 +234,10 @@ Result<int> run_tune(const TuneOptions& options, const Target& target) {
   }
   const HotValues current = hot_values(*settings);
   const HotDecision decision = tune_hot_lists(*history, current);
-  const std::string after = tuned_text(decision, now);
-  const bool is_same = values_of(before) == values_of(after);
+  const auto previous = load_tuning(file, now);
+  const std::string after =
+      tuned_text(decision, now, configured_values(current, previous ? *previous : Tuning()));
+  const bool is_same = previous && values_of(before) == values_of(after);
   const bool writes = !options.dry_run && !(options.if_due && is_young && is_same);
   if (writes) {
     if (auto ok = replace_file(file, after); !ok) return tl::unexpected(ok.error());
