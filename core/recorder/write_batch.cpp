@@ -32,8 +32,8 @@ Result<void> put_last_entries(database::Database& database, const std::vector<En
   return {};
 }
 
-// An entry that is delivered again after it was committed must not count twice. last_entry() would not
-// do: it goes back when several batches are delivered again.
+// An entry that is delivered again after it was committed must not count twice. last_entry() would
+// not do: it goes back when several batches are delivered again.
 Result<void> add_views(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
   const UnixSeconds now = wall_now();
   for (const ViewCounts& each : batch.view_counts) {

@@ -24,10 +24,10 @@ inline constexpr seconds kHourlyFor{3 * 86400}, kTuneInterval{23 * 3600};
 // The values of the tuned directives, and of others that the lists depend on.
 tuning::HotValues hot_values(const Settings& settings);
 
-// The file's text: the reasons as comments, `format`, `created`, the table [values], and a last line
-// "# end " with the XXH3 of everything before it, by which a truncated or changed file is recognized.
-// The values are those that are neither the defaults nor in `configured`, which the administrator
-// set and may remove again.
+// The file's text: the reasons as comments, `format`, `created`, the table [values], and a last
+// line "# end " with the XXH3 of everything before it, by which a truncated or changed file is
+// recognized. The values are those that are neither the defaults nor in `configured`, which the
+// administrator set and may remove again.
 std::string tuned_text(const tuning::HotDecision& decision, UnixSeconds created,
                        const tuning::HotValues& configured = {});
 
