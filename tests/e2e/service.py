@@ -335,7 +335,7 @@ class Instance:
         done = subprocess.run([*self._redis_cli(node), "-e", "--json", *map(str, command)], env=self._redis_environment(), capture_output=True,
                               check=False, timeout=80)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
-        return json.loads(done.stdout)
+        return json.loads(done.stdout.decode(errors="replace"))  # some values are binary
 
     def redis_text(self, *command, node=None):
         """For commands with a plain-text reply, such as INFO."""
