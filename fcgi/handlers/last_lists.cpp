@@ -15,7 +15,7 @@
 namespace freshet::handlers {
 namespace {
 
-constexpr std::size_t kMaxUntagged = 16;  // two models, two modes of one of them, four windows
+constexpr std::size_t kMaxUntagged = 16;  // three models, two modes of one of them, four windows
 constexpr std::size_t kMaxNameBytes = 2 * kMaxIdBytes;
 
 std::string name_of(const hot::ListQuery& query) {

@@ -139,9 +139,9 @@ CommandAction tune_command(CLI::App& app) {
   app.footer(
       "At moments every two hours of the last 14 days, the best 20 of each list are compared with what was "
       "read in the next\nhour and in the next 24 hours (NDCG@20). Another list or parameter is chosen only "
-      "if "
-      "its gain is at least .01 and\nsignificant (95 %, paired over days). Directives that are set in "
-      "freshet.toml keep their values.");
+      "if its gain is at least .01 and\nsignificant (95 %, paired by day). A directive that freshet.toml "
+      "sets "
+      "to anything but \"auto\" keeps its value.");
   return [options](const Target& target) { return run_tune(*options, target); };
 }
 
@@ -169,8 +169,8 @@ CommandAction evaluate_command(CLI::App& app) {
   app.footer(
       "For each day a model is trained on earlier interactions and evaluated by the items that readers "
       "first\ninteracted with on that day. The current model is evaluated only on events after its training: "
-      "to\nevaluate it over several days, keep a copy and pass it as --model. Hot lists\nare evaluated as by "
-      "`freshetctl tune`. Writes nothing.");
+      "to\nevaluate it over several days, keep a copy and pass it as --model. Hot lists are\nevaluated as "
+      "`freshetctl tune` does. Writes nothing.");
   return [options](const Target& target) { return run_evaluate(*options, target); };
 }
 

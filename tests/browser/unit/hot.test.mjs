@@ -6,7 +6,7 @@ import { gate, kNow, lost, openPage, reply, settle } from "./page.mjs";
 const item = (id, score, members = {}) => ({ id, title: `About ${id}`, score, ...members });
 const [kEngagement, kViews] = ['ol[data-model="engagement"]', 'ol[data-model="views"]'];
 
-// Opens the hot page. `lists`: {engagement, views}, each items or a reply; `headers` are those of both lists.
+// Opens the hot page. `lists`: {engagement, views, trending}, each items or a reply; `headers` are those of all lists.
 async function openHot(context, lists, { headers = {}, answer = {}, ...options } = {}) {
   const respond = ({ query }, page) => {
     const found = lists[query.model] ?? [];
