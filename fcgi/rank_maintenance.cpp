@@ -5,13 +5,12 @@
 
 #include "core/base/log.h"
 #include "core/hot/rank_updater.h"
-#include "core/hot/rebuild.h"
 
 namespace freshet {
 
 Task<void> RankMaintenance::run() {
-  const auto current = co_await hot::has_current_params(sources_.redis, sources_.settings, sources_.keys);
-  if (current && !*current) co_await rebuild_ranks();
+  const auto outdated = co_await hot::outdated_ranks(sources_.redis, sources_.settings, sources_.keys);
+  if (outdated && !outdated->empty()) co_await rebuild_ranks(*outdated);
   co_await replay_crash_journal();
   for (;;) {
     co_await wait_one_second();
@@ -36,9 +35,11 @@ Task<void> RankMaintenance::replay_crash_journal() {
   sources_.crash_journal.clear();
 }
 
-Task<void> RankMaintenance::rebuild_ranks() {
-  log::notice("rank_rebuild_started");
-  const auto rebuilt = co_await hot::rebuild_ranks(sources_.bulk, sources_.settings, sources_.keys);
+Task<void> RankMaintenance::rebuild_ranks(const hot::ModelList& models) {
+  std::string names;
+  for (const hot::Model* model : models) names.append(names.empty() ? "" : " ").append(model->name);
+  log::notice("rank_rebuild_started", {{"models", names}});
+  const auto rebuilt = co_await hot::rebuild_ranks(sources_.bulk, sources_.settings, sources_.keys, models);
   if (!rebuilt) {
     log::warning("rank_rebuild_failed", {{"error", rebuilt.error().detail}});
     co_return;

@@ -11,6 +11,7 @@
 #include "core/async/task.h"
 #include "core/async/timer.h"
 #include "core/config/settings.h"
+#include "core/hot/rebuild.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 
@@ -34,7 +35,7 @@ class RankMaintenance {
   Task<void> run();
 
  private:
-  Task<void> rebuild_ranks();
+  Task<void> rebuild_ranks(const hot::ModelList& models);
   Task<void> replay_crash_journal();
   Task<void> wait_one_second();
 

@@ -5,13 +5,13 @@
 --      2 hot:placed or hot:placed:views, of the same rank (or both of :next, during a rebuild)
 --      3 hot:published  4 hot:hidden  5 hot:rank:meta  6 hot:unplaced  [7 hot:current:index
 --      8… hot:current:{hour}]
--- ARGV 1 the parameters that ranks depend on, '': scores are accumulated  2 schema
---      3 'formula', or 'next' for a rank being rebuilt  4 minimum score
+-- ARGV 1 the parameters that the rank depends on, '': scores are accumulated  2 schema
+--      3 the model's name, after 'next:' for a rank being rebuilt  4 minimum score
 --      5 maximum number of members  6 TTL of a bucket s  then for each article: id
 --      score, '' for none  publish time or '' without counters  version
 --      with KEYS 7 also total or ''  index of its bucket's key  the hour
--- Returns the number of articles ranked; 0 if the ranks have other parameters. In that case, and
--- during a rebuild, the ids go to hot:unplaced, where processes with the ranks' parameters find
+-- Returns the number of articles ranked; 0 if the rank has other parameters. In that case, and
+-- during a rebuild, the ids go to hot:unplaced, where processes with the rank's parameters find
 -- them.
 local index = KEYS[7]
 local args_per_article = index and 7 or 4
@@ -19,14 +19,14 @@ local n = (#ARGV - 6) / args_per_article
 local ids = {}
 for i = 1, n do ids[i] = ARGV[args_per_article * (i - 1) + 7] end
 if ARGV[1] ~= '' then
-  local meta = call('HMGET', KEYS[5], 'formula', 'next')
-  if not meta[1] and ARGV[3] == 'formula' then
-    call('HSET', KEYS[5], 'formula', ARGV[1], 'schema', ARGV[2])
+  local field = ARGV[3]
+  local meta, is_live = call('HMGET', KEYS[5], field, 'next:' .. field), field:sub(1, 5) ~= 'next:'
+  if is_live and not meta[1] then
+    call('HSET', KEYS[5], field, ARGV[1], 'schema', ARGV[2])
     meta[1] = ARGV[1]
   end
-  local formula = meta[ARGV[3] == 'next' and 2 or 1]
-  if ARGV[3] == 'formula' and (meta[2] or formula ~= ARGV[1]) then call('SADD', KEYS[6], unpack(ids)) end
-  if formula ~= ARGV[1] then return 0 end
+  if is_live and (meta[2] or meta[1] ~= ARGV[1]) then call('SADD', KEYS[6], unpack(ids)) end
+  if meta[1] ~= ARGV[1] then return 0 end
 end
 
 local now = call('TIME')[1] + 0

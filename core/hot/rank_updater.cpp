@@ -46,9 +46,9 @@ void append_script_call(const Model& model, Pipeline& out, std::span<const RankW
       if (buckets.emplace(hour, 8 + buckets.size()).second) out.key(keys.current_bucket(hour));
     }
   }
-  out.arg(computed ? params_fingerprint(settings) : "")
+  out.arg(computed ? rank_parameters(model, settings) : "")
       .arg(redis::kSchemaVersion)
-      .arg(staging ? "next" : "formula")
+      .arg(rank_meta_field(model, staging ? RankTarget::kStaging : RankTarget::kLive))
       .arg(min_rank_score(model, now, settings))
       .arg(max_members)
       .arg(settings.views.counter_ttl.count());
@@ -67,18 +67,19 @@ void append_script_call(const Model& model, Pipeline& out, std::span<const RankW
 
 }  // namespace
 
-std::string params_fingerprint(const Settings& settings) {
+std::string rank_parameters(const Model& model, const Settings& settings) {
   std::string out;
-  for (const Model& model : kModels) {
-    if (!model.is_computed()) continue;
-    for (const std::string_view name : model.parameters) {
-      std::array<char, 32> text;
-      const auto end =
-          std::to_chars(text.data(), text.data() + text.size(), directive_value(name, settings)).ptr;
-      out.append(out.empty() ? "" : " ").append(text.data(), end);
-    }
+  for (const std::string_view name : model.parameters) {
+    std::array<char, 32> text;
+    const auto end =
+        std::to_chars(text.data(), text.data() + text.size(), directive_value(name, settings)).ptr;
+    out.append(out.empty() ? "" : " ").append(text.data(), end);
   }
   return out;
+}
+
+std::string rank_meta_field(const Model& model, RankTarget target) {
+  return (target == RankTarget::kStaging ? "next:" : "") + std::string(model.name);
 }
 
 RankWrite rank_write_for(const Model& model, std::string id, const Article& article,

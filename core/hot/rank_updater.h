@@ -24,9 +24,12 @@
 
 namespace freshet::hot {
 
-// The parameters of all models that ranks depend on, as one string. Ranks with another fingerprint
-// must be rebuilt.
-std::string params_fingerprint(const Settings& settings);
+enum class RankTarget : std::uint8_t { kLive, kStaging };  // kStaging: the rank being rebuilt
+
+// The values of model.parameters, as one string. A stored rank with others must be rebuilt.
+std::string rank_parameters(const Model& model, const Settings& settings);
+// The field of hot:rank:meta with the rank_parameters() of a stored rank, or of one being rebuilt.
+std::string rank_meta_field(const Model& model, RankTarget target = RankTarget::kLive);
 
 struct RankWrite {
   std::string id;
@@ -51,12 +54,10 @@ void add_rank_writes(RankWrites& to, const std::string& id, const Article& artic
 // articles are not spread evenly.
 std::int64_t max_rank_members(const Settings& settings, const redis::Keys& keys);
 
-enum class RankTarget : std::uint8_t { kLive, kStaging };  // kStaging: the rank being rebuilt
-
 // Appends script calls for each model and partition with writes; returns the number of calls for
 // the first model. `now`: by Redis' clock, for the minimum score. Idempotent, and harmless when
-// late. With kLive, ids also go to hot:unplaced if the stored ranks have other parameters or are
-// being rebuilt. At most 500 writes per model at once.
+// late. With kLive, ids also go to hot:unplaced if a stored rank has other parameters or is being
+// rebuilt; with kStaging, only ranks that are being rebuilt are written. At most 500 writes per model at once.
 std::size_t append_rank_writes(redis::Pipeline& out, const RankWrites& writes, UnixSeconds now,
                                const Settings& settings, const redis::Keys& keys,
                                RankTarget target = RankTarget::kLive);

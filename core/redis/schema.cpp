@@ -34,7 +34,8 @@ void append_restoring(Pipeline& out, const Keys& keys) {
   for (const PartitionKeys& each : keys.partitions()) out.add("HSET", each.meta(), "schema", kRestoring);
 }
 
-// `formula` and `schema` are written together; schema 1 had no version field.
+// `schema` is written with the parameters of a rank. In schema 1 they were in `formula`, without a
+// version.
 Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode) {
   Pipeline query;
   for (const PartitionKeys& each : keys.partitions()) query.add("HMGET", each.meta(), "formula", "schema");

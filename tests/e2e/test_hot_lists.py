@@ -361,7 +361,7 @@ def test_a_changed_half_life_rebuilds_the_rank(own_service, name):
     wait_until(lambda: served() is not None and not set(own_service.workers()) & set(old), "the old generation to exit", 45)
     wait_until(lambda: served() == [pytest.approx(2, rel=2e-3)], "the score with the new half-life")
     assert own_service.stats(item)["score"] == pytest.approx(2, rel=2e-3)
-    assert own_service.redis("HGET", "hot:rank:meta", "formula").split()[-2] == "43200"
+    assert own_service.redis("HGET", "hot:rank:meta", "engagement").split()[-1] == "43200"
 
 
 PREVIEW_SETTINGS = {"hot.half_life": "2h", "hot.pv_weight": "0.5", "hot.uv_weight": "4", "hot.dwell_weight": "0.01", "views.gamma": "0.4", "views.base_hours": "5"}

@@ -28,7 +28,7 @@ struct RebuildFixture : Fixture {
     REQUIRE(out);
     return *out;
   }
-  bool has_current_params() { return *run_sync(hot::has_current_params(redis, settings, keys())); }
+  hot::ModelList outdated_ranks() { return *run_sync(hot::outdated_ranks(redis, settings, keys())); }
 };
 
 }  // namespace
@@ -52,15 +52,15 @@ TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank equals the one built by countin
 
 TEST_CASE_METHOD(RebuildFixture, "a changed half-life is detected, and a rebuild applies it", "[rebuild]") {
   auto& f = *this;
-  CHECK(f.has_current_params());  // an empty rank adopts the parameters
+  CHECK(f.outdated_ranks().empty());  // an empty rank adopts the parameters
   f.traffic(20);
-  CHECK(f.has_current_params());
+  CHECK(f.outdated_ranks().empty());
   f.settings.engagement.half_life = seconds{7200};
   f.settings.engagement.dwell_weight = 0.01;
   f.open();
-  CHECK_FALSE(f.has_current_params());
+  CHECK(f.outdated_ranks() == hot::ModelList{&hot::kEngagementModel});
   f.rebuild();
-  CHECK(f.has_current_params());
+  CHECK(f.outdated_ranks().empty());
   for (const auto& [id, key] : f.ranks()) {
     const auto terms = f.stats(id);
     const double base =
@@ -69,12 +69,37 @@ TEST_CASE_METHOD(RebuildFixture, "a changed half-life is detected, and a rebuild
   }
 }
 
-TEST_CASE_METHOD(RebuildFixture,
-                 "the fingerprint contains every parameter, in the format of earlier versions", "[rebuild]") {
-  CHECK(hot::params_fingerprint(settings) == "1 3 0.002 0 0 86400 3600");
+TEST_CASE_METHOD(RebuildFixture, "a changed half-life rebuilds the rank of its model only", "[rebuild]") {
+  auto& f = *this;
+  f.traffic(20);
+  const auto engagement = f.keys().partition(0).rank(hot::kEngagementModel);
+  const auto trending = f.keys().partition(0).rank(hot::kTrendingModel);
+  f.command("ZADD", engagement, 1, "kept");  // a rebuild would remove it
+  const std::string before(f.command("ZSCORE", trending, "a1").text());
+  f.settings.trending.half_life = seconds{900};
+  f.open();
+  REQUIRE(f.outdated_ranks() == hot::ModelList{&hot::kTrendingModel});
+  // Until then, events are ranked by engagement, and trending waits.
+  const double ranked = f.ranks().at("a0");
+  f.track(track_event("a0", "w", 0));
+  CHECK(f.ranks().at("a0") > ranked);
+  CHECK(f.exists(f.keys().partition(0).unranked()));
+  REQUIRE(run_sync(hot::rebuild_ranks(redis, settings, keys(), f.outdated_ranks())));
+  CHECK(f.outdated_ranks().empty());
+  CHECK(f.ranks().contains("kept"));
+  CHECK(f.command("ZSCORE", trending, "a1").text() != before);
+  CHECK(f.command("ZCARD", trending).integer() == 20);
+  CHECK(f.command("HKEYS", f.keys().rank_meta()).size() == 3);  // two ranks and the schema
+  CHECK_FALSE(f.exists(f.keys().partition(0).staging_rank(hot::kTrendingModel)));
+  CHECK_FALSE(f.exists(f.keys().partition(0).unranked()));
+}
+
+TEST_CASE_METHOD(RebuildFixture, "a rank's parameters contain everything that it depends on", "[rebuild]") {
+  CHECK(hot::rank_parameters(hot::kEngagementModel, settings) == "1 3 0.002 0 0 86400");
+  CHECK(hot::rank_parameters(hot::kTrendingModel, settings) == "3600");
   settings.engagement.dwell_prior_views = 5;
   settings.engagement.dwell_prior_ms = 30000;
-  CHECK(hot::params_fingerprint(settings) == "1 3 0.002 5 30000 86400 3600");
+  CHECK(hot::rank_parameters(hot::kEngagementModel, settings) == "1 3 0.002 5 30000 86400");
 }
 
 TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are not in a rebuilt rank",
@@ -96,11 +121,12 @@ TEST_CASE_METHOD(RebuildFixture, "data of another schema version is rejected", "
   const auto fits = [&] { return run_sync(redis::check_schema(f.redis, f.keys())); };
   CHECK(fits());
   const bool by_event = GENERATE(true, false);
-  by_event ? f.traffic(1) : static_cast<void>(f.has_current_params());
+  by_event ? f.traffic(1) : static_cast<void>(f.outdated_ranks());
   CHECK(fits());
   f.command("HSET", f.keys().rank_meta(), "schema", redis::kSchemaVersion + 1);
   CHECK(error_of(fits()).reason == "schema_mismatch");
   f.command("HDEL", f.keys().rank_meta(), "schema");
+  f.command("HSET", f.keys().rank_meta(), "formula", "1 3 0.002 86400");
   REQUIRE_FALSE(fits());
   CHECK(error_of(fits()).detail.find("schema 1") != std::string::npos);
 }

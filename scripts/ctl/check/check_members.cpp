@@ -11,6 +11,7 @@
 
 #include "core/hot/article.h"
 #include "core/hot/rank_updater.h"
+#include "core/hot/rebuild.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/redis_scan.h"
@@ -152,13 +153,17 @@ Result<void> MemberCheck::check_ranks() {
 // configured parameters.
 Result<void> MemberCheck::check_top_score(const PartitionKeys& partition) {
   Pipeline pipeline;
-  pipeline.add("HGET", partition.meta(), "formula").add("TIME");
-  for (const Model& model : kModels) pipeline.add("ZREVRANGE", partition.rank(model), 0, 0, "WITHSCORES");
-  FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
-  if (replies->front().string().value_or("") != hot::params_fingerprint(settings_)) return {};
-  const UnixSeconds now{seconds{redis::to_int(string_at((*replies)[1], 0))}};
+  pipeline.add("TIME");
   for (const Model& model : kModels) {
-    const Reply& best = (*replies)[2 + hot::index_of(model)];
+    pipeline.add("HGET", partition.meta(), hot::rank_meta_field(model))
+        .add("ZREVRANGE", partition.rank(model), 0, 0, "WITHSCORES");
+  }
+  FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
+  const UnixSeconds now{seconds{redis::to_int(string_at(replies->front(), 0))}};
+  const Reply* at = &(*replies)[1];
+  for (const Model& model : kModels) {
+    const Reply &parameters = *at++, &best = *at++;
+    if (model.is_computed() && parameters.text() != hot::rank_parameters(model, settings_)) continue;
     const auto score = redis::parse<double>(string_at(best, 1));
     if (score && !std::isfinite(hot::score_at(model, *score, now, settings_)))
       findings_.add(kinds::kBadScore, partition.rank(model),
@@ -197,15 +202,22 @@ Result<void> MemberCheck::compare_rank_scores(const std::vector<std::string>& id
 Result<void> MemberCheck::recheck_rank_scores() {
   if (misplaced_.empty()) return {};
   Pipeline meta_query;
-  for (const PartitionKeys& partition : keys_.partitions())
-    meta_query.add("HMGET", partition.meta(), "formula", "next");
+  const hot::ModelList models = hot::computed_models();
+  for (const PartitionKeys& partition : keys_.partitions()) {
+    for (const Model* model : models)
+      meta_query.add("HMGET", partition.meta(), hot::rank_meta_field(*model),
+                     hot::rank_meta_field(*model, hot::RankTarget::kStaging));
+  }
   FRESHET_TRY(metas, run_pipeline(redis_, meta_query));
-  const std::string formula = hot::params_fingerprint(settings_);
-  const auto settled = [&](const Reply& meta) {  // not being rebuilt, and not due for it
-    return string_at(meta, 0) == formula && string_at(meta, 1).empty();
+  const auto is_settled = [&](unsigned partition) {  // no rank is being rebuilt, or due for it
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      const Reply& meta = (*metas)[partition * models.size() + i];
+      if (string_at(meta, 0) != hot::rank_parameters(*models[i], settings_) || !string_at(meta, 1).empty())
+        return false;
+    }
+    return true;
   };
-  std::erase_if(misplaced_,
-                [&](const std::string& id) { return !settled((*metas)[keys_.partition_of(id)]); });
+  std::erase_if(misplaced_, [&](const std::string& id) { return !is_settled(keys_.partition_of(id)); });
   if (misplaced_.empty()) return {};
   std::this_thread::sleep_for(kRankUpdateGrace);
   for (const std::string& id : misplaced_) {
