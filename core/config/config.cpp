@@ -321,6 +321,7 @@ void ConfigReader::read_tuning() {
     if (finding.is_error && std::ranges::any_of(finding.names, is_applied)) return ignore(finding.text);
   }
   settings = std::move(tuned);
+  if (!applied.empty()) settings.tuned_at = tuning->created;
   for (const std::string& name : applied) locations_[name] = {settings.tune_file, 0};
 }
 

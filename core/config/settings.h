@@ -386,6 +386,7 @@ struct Settings {
   // that views and accumulate.
   std::string hot_default_model = "auto", views_default_mode = "auto";
   std::string tune_file = "/var/lib/freshet/tuned.toml";  // written by `freshetctl tune`; empty: none
+  UnixSeconds tuned_at{};                     // when the values in use from that file were chosen; 0: none is
   std::string items_unknown = "count";        // count: list verified articles only | list | reject
   std::int64_t items_unknown_max = 100'000;   // limit on unverified articles
   int items_unknown_networks = 30;            // networks (IPv4 /16, IPv6 /32) whose reports list one

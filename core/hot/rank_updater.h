@@ -57,7 +57,8 @@ std::int64_t max_rank_members(const Settings& settings, const redis::Keys& keys)
 // Appends script calls for each model and partition with writes; returns the number of calls for
 // the first model. `now`: by Redis' clock, for the minimum score. Idempotent, and harmless when
 // late. With kLive, ids also go to hot:unplaced if a stored rank has other parameters or is being
-// rebuilt; with kStaging, only ranks that are being rebuilt are written. At most 500 writes per model at once.
+// rebuilt; with kStaging, only ranks that are being rebuilt are written. At most 500 writes per
+// model at once.
 std::size_t append_rank_writes(redis::Pipeline& out, const RankWrites& writes, UnixSeconds now,
                                const Settings& settings, const redis::Keys& keys,
                                RankTarget target = RankTarget::kLive);

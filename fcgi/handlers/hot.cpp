@@ -11,6 +11,7 @@
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/queued.h"
 #include "fcgi/handlers/read_body.h"
+#include "fcgi/handlers/served_list.h"
 
 namespace freshet::handlers {
 
@@ -186,21 +187,8 @@ void add_floor_header(Response& response, const hot::HotList& list) {
   if (list.below_floor()) response.headers += "Freshet-Below-Floor: true\r\n";
 }
 
-// In hours, minutes or seconds, the first that gives a whole number: "15m".
-std::string short_duration(seconds span) {
-  if (span.count() % 3600 == 0) return std::to_string(span.count() / 3600) + "h";
-  if (span.count() % 60 == 0) return std::to_string(span.count() / 60) + "m";
-  return std::to_string(span.count()) + "s";
-}
-
-// Names the model that ranked the list, with its main setting.
 void add_model_header(Response& response, const hot::ListQuery& query, const Settings& settings) {
-  response.headers.append("Freshet-Model: ").append(query.model->name);
-  if (query.model->is_computed())
-    response.headers.append("; half_life=").append(short_duration(query.model->half_life(settings)));
-  else
-    response.headers.append(query.mode == hot::ViewsMode::kCurrent ? "; mode=current" : "; mode=accumulate");
-  response.headers += "\r\n";
+  response.headers.append("Freshet-Model: ").append(model_text(query, settings)).append("\r\n");
 }
 
 // The last list of the host's workers, or else of this worker.

@@ -7,6 +7,7 @@
 
 #include "core/base/utf8.h"
 #include "fcgi/handlers/parse.h"
+#include "fcgi/handlers/served_list.h"
 
 namespace freshet::handlers {
 
@@ -87,20 +88,12 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
   return event;
 }
 
-namespace {
-
-const hot::Model& default_model(const http::Target& target, const Settings& settings) {
-  if (target.parameter("mode")) return hot::kViewsModel;
-  const auto found = std::ranges::find(hot::kModels, settings.hot_default_model, &hot::Model::name);
-  return found != hot::kModels.end() ? *found : hot::kViewsModel;
-}
-
-}  // namespace
-
 Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, const Settings& settings) {
   HotListRequest parsed;
-  FRESHET_TRY(model, parse_enum(kModelNames, "model", target.parameter("model"),
-                                std::optional(&default_model(target, settings))));
+  const hot::Model* default_model =
+      target.parameter("mode") ? &hot::kViewsModel : default_list(settings).model;
+  FRESHET_TRY(model,
+              parse_enum(kModelNames, "model", target.parameter("model"), std::optional(default_model)));
   const bool is_current = *model == &hot::kViewsModel && settings.views_default_mode == "current";
   FRESHET_TRY(mode,
               parse_enum(kModeNames, "mode", target.parameter("mode"),

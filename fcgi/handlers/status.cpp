@@ -284,7 +284,7 @@ StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds 
       .full = full,
       .history = {}};
   if (history) page.history = board.history().samples();
-  Rows freshet_values = freshet_rows(board, totals);
+  Rows freshet_values = freshet_rows(board, settings, totals);
   page.pool.insert(page.pool.end(), std::make_move_iterator(freshet_values.begin()),
                    std::make_move_iterator(freshet_values.end()));
   if (full) {

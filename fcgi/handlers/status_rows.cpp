@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "fcgi/handlers/served_list.h"
+
 namespace freshet::handlers {
 namespace {
 
@@ -129,7 +131,7 @@ Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals,
           {"slow requests", to_int64(totals.slow_requests)}};
 }
 
-Rows freshet_rows(Scoreboard& board, const Totals& totals) {
+Rows freshet_rows(Scoreboard& board, const Settings& settings, const Totals& totals) {
   PoolCounters& pool = board.pool();
   Rows rows{{"memory peak", to_int64(totals.peak_rss_bytes)},
             {"generation", to_int64(pool.generation.load(kRelaxed))},
@@ -146,6 +148,8 @@ Rows freshet_rows(Scoreboard& board, const Totals& totals) {
             {"over budget", to_int64(totals.over_budget)},
             {"accept lag p99 us", totals.loop_iterations.quantile_us(0.99)},
             {"queued writes", to_int64(totals.queued_writes)},
+            {"hot list", model_text(default_list(settings), settings)},
+            {"hot list tuned at", unix_s(settings.tuned_at)},
             {"hot list hits", to_int64(totals.list_hits)},
             {"hot list misses", to_int64(totals.list_misses)},
             {"card hits", to_int64(totals.item_cache_hits)},

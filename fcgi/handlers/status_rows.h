@@ -30,7 +30,7 @@ using Rows = std::vector<Row>;
 // PHP-FPM's rows, in its order.
 Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals, UnixSeconds now);
 // Freshet's rows, which follow them.
-Rows freshet_rows(Scoreboard& board, const Totals& totals);
+Rows freshet_rows(Scoreboard& board, const Settings& settings, const Totals& totals);
 Rows refused_rows(const Totals& totals);      // by reason
 Rows redis_error_rows(const Totals& totals);  // by class
 // The rows of one worker: PHP-FPM's, then ours.

@@ -51,12 +51,17 @@ def test_what_the_tuner_chose_is_served_until_the_administrator_decides(own_serv
     done = freshetctl(own_service, "tune")
     assert done.returncode == 0, done.stderr
     wait_until(lambda: served(own_service).startswith("trending; half_life="), "the tuned model")
+    status = own_service.status()
+    assert status["hot list"] == served(own_service) and time.time() - status["hot list tuned at"] < 600
     again = freshetctl(own_service, "tune")
     assert again.returncode == 0 and "kept" in again.stdout, again.stdout + again.stderr
 
     own_service.configure(hot__default_model='"views"')
     own_service.reload_and_drain()
     wait_until(lambda: served(own_service) == "views; mode=accumulate", "the administrator's model")
+    assert own_service.status()["hot list"] == "views; mode=accumulate"
+    refused = freshetctl(own_service, "tune", "--dry-run")
+    assert "hot.default_model stays as it is set by" in refused.stdout, refused.stdout + refused.stderr
     own_service.configure(hot__default_model='"auto"')
     own_service.reload_and_drain()
     wait_until(lambda: served(own_service).startswith("trending"), "the tuned model again")

@@ -89,6 +89,28 @@ TEST_CASE("values that the administrator configured are not written", "[tune]") 
         std::string::npos);
 }
 
+TEST_CASE("a choice is undone where the administrator set the value", "[tune]") {
+  const tuning::HotValues current{.default_model = "views", .gamma = 1.5};
+  const ConfigSources sources{{"hot.default_model", "freshet.toml:3"},
+                              {"views.default_mode", "freshet.toml:4"},  // "auto"
+                              {"trending.half_life", "/var/lib/freshet/tuned.toml"},
+                              {"hot.half_life", "FRESHET_CONF_HOT_HALF_LIFE"}};
+  tuning::HotDecision decision;
+  decision.values = {.default_model = "trending",
+                     .default_mode = "current",
+                     .trending_half_life = seconds{900},
+                     .engagement_half_life = seconds{86400},
+                     .gamma = 1.2};
+  const auto configured = keep_configured(decision, current, sources, "/var/lib/freshet/tuned.toml");
+  CHECK(configured == tuning::HotValues{.default_model = "views"});
+  CHECK(decision.values == tuning::HotValues{.default_model = "views",
+                                             .default_mode = "current",
+                                             .trending_half_life = seconds{900},
+                                             .gamma = 1.2});
+  CHECK(decision.reasons ==
+        std::vector<std::string>{"hot.default_model stays as it is set by freshet.toml:3."});
+}
+
 TEST_CASE("settings are the values that the tuner starts from", "[tune]") {
   Settings settings;
   CHECK(hot_values(settings) == tuning::HotValues());

@@ -1118,6 +1118,10 @@ export interface components {
             /** @description Workers that have a model */
             "model ready": number;
             "model trained at": number;
+            /** @description What GET /api/hot without parameters serves, as in the header Freshet-Model */
+            "hot list": string;
+            /** @description unix seconds; when freshetctl tune chose it or one of its settings; 0 if it did not */
+            "hot list tuned at": number;
             /** @description Dependencies that no worker has, of redis, items, index, model and writes, such as "index,model" */
             missing: string;
             "sampled at"?: number;
@@ -3892,6 +3896,8 @@ export interface operations {
                      *       "over budget": 0,
                      *       "accept lag p99 us": 1000,
                      *       "queued writes": 0,
+                     *       "hot list": "views; mode=accumulate",
+                     *       "hot list tuned at": 0,
                      *       "hot list hits": 0,
                      *       "hot list misses": 1,
                      *       "card hits": 0,

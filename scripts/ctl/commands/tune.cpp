@@ -11,6 +11,8 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <type_traits>
+#include <utility>
 
 #include "core/base/descriptor.h"
 #include "core/config/tuning.h"
@@ -200,23 +202,32 @@ void write_hot_lists(json::Writer& out, const HotScores& scores) {
   out.end_array();
 }
 
-// The values that the administrator set: those of `current` that are not in the tuned file.
-HotValues configured_values(const HotValues& current, const Tuning& tuning) {
-  HotValues out = current;
-  const HotValues defaults;
-  const auto reset = [&](std::string_view name, auto HotValues::*member) {
-    if (tuning.values.contains(name)) out.*member = defaults.*member;
+HotValues keep_configured(HotDecision& decision, const HotValues& current, const ConfigSources& sources,
+                          const std::string& tune_file) {
+  HotValues configured;
+  const auto keep = [&](std::string_view name, auto HotValues::*member) {
+    const auto source = sources.find(name);
+    const bool is_auto = [&] {
+      if constexpr (std::is_same_v<decltype(current.*member), const std::string&>)
+        return current.*member == "auto";
+      return false;
+    }();
+    if (source == sources.end() || source->second == tune_file || is_auto) return;
+    configured.*member = current.*member;
+    if (std::exchange(decision.values.*member, current.*member) != current.*member)
+      decision.reasons.push_back(fmt::format("{} stays as it is set by {}.", name, source->second));
   };
-  reset("hot.default_model", &HotValues::default_model);
-  reset("views.default_mode", &HotValues::default_mode);
-  reset("trending.half_life", &HotValues::trending_half_life);
-  reset("hot.half_life", &HotValues::engagement_half_life);
-  reset("views.gamma", &HotValues::gamma);
-  return out;
+  keep("hot.default_model", &HotValues::default_model);
+  keep("views.default_mode", &HotValues::default_mode);
+  keep("trending.half_life", &HotValues::trending_half_life);
+  keep("hot.half_life", &HotValues::engagement_half_life);
+  keep("views.gamma", &HotValues::gamma);
+  return configured;
 }
 
 Result<int> run_tune(const TuneOptions& options, const Target& target) {
-  FRESHET_TRY(settings, load_settings(target));
+  FRESHET_TRY(loaded, load_config(config_path(target)));
+  const Settings* settings = &loaded->settings;
   const std::string file = options.output.empty() ? settings->tune_file : options.output;
   if (file.empty() && !options.dry_run)
     return fail(ErrorCode::kInvalid, "no_tune_file", {}, "tune.file is empty");
@@ -233,10 +244,10 @@ Result<int> run_tune(const TuneOptions& options, const Target& target) {
     return 0;
   }
   const HotValues current = hot_values(*settings);
-  const HotDecision decision = tune_hot_lists(*history, current);
+  HotDecision decision = tune_hot_lists(*history, current);
+  const HotValues configured = keep_configured(decision, current, loaded->sources, settings->tune_file);
   const auto previous = load_tuning(file, now);
-  const std::string after =
-      tuned_text(decision, now, configured_values(current, previous ? *previous : Tuning()));
+  const std::string after = tuned_text(decision, now, configured);
   const bool is_same = previous && values_of(before) == values_of(after);
   const bool writes = !options.dry_run && !(options.if_due && is_young && is_same);
   if (writes) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/json.h"
+#include "core/config/config.h"
 #include "core/tuning/hot_tuner.h"
 #include "scripts/ctl/commands/target.h"
 
@@ -23,6 +24,11 @@ inline constexpr seconds kHourlyFor{3 * 86400}, kTuneInterval{23 * 3600};
 
 // The values of the tuned directives, and of others that the lists depend on.
 tuning::HotValues hot_values(const Settings& settings);
+
+// Undoes the choice of values that the administrator set, with a sentence in the reasons. Returns
+// these values, and the defaults of all others.
+tuning::HotValues keep_configured(tuning::HotDecision& decision, const tuning::HotValues& current,
+                                  const ConfigSources& sources, const std::string& tune_file);
 
 // The file's text: the reasons as comments, `format`, `created`, the table [values], and a last
 // line "# end " with the XXH3 of everything before it, by which a truncated or changed file is

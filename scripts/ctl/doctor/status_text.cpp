@@ -21,6 +21,7 @@ struct NamedUnit {
 constexpr std::array kUnitsByName{NamedUnit{"start since", Unit::kSeconds},
                                   NamedUnit{"memory peak", Unit::kBytes},
                                   NamedUnit{"model trained at", Unit::kTimestamp},
+                                  NamedUnit{"hot list tuned at", Unit::kTimestamp},
                                   NamedUnit{"recorder waiting since", Unit::kTimestamp},
                                   NamedUnit{"recorder last commit", Unit::kTimestamp},
                                   NamedUnit{"sampled at", Unit::kTimestamp},
