@@ -152,6 +152,12 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
                  reads.add_interest(reader, item, dwell);
                },
                [this](const readers::View& view) { reads.add_view(view); },
+               [this](tuning::PastListQuery query) {
+                 return export_pool.run<std::vector<tuning::PastEntry>>(
+                     [database = settings.recorder.database, query](std::size_t) {
+                       return tuning::past_list(database, query);
+                     });
+               },
                files.client_lists.get(),
                &secrets.signatures},
       application(services),

@@ -172,6 +172,23 @@ class Replay {
     scores_.next_day.resize(scores_.lists.size());
   }
 
+  // The first list at one moment.
+  std::vector<ScoredItem> list_at(std::int64_t at) {
+    if (rows_.empty()) return {};
+    advance(at);
+    prepare(at);
+    if (scores_.lists[0].formula == HotFormula::kMostViewed) move_window(0, at);
+    std::vector<ScoredItem> out;
+    for (std::uint32_t item = 0; item < live_; ++item) {
+      if (const double score = score_of(0, item); score != kNotListed)
+        out.push_back({order_[item], served_score(score, at), UnixSeconds{seconds{published_[item]}}});
+    }
+    std::ranges::stable_sort(out, [](const ScoredItem& a, const ScoredItem& b) {
+      return std::tie(a.score, a.published) > std::tie(b.score, b.published);
+    });
+    return out;
+  }
+
   void run() {
     if (rows_.empty()) return;
     const std::int64_t step = protocol_.step.count();
@@ -202,6 +219,7 @@ class Replay {
       number[order[i]] = i;
       published_.push_back(published[order[i]]);
     }
+    order_ = std::move(order);
     for (Row& row : rows_) row.item = number[row.item];
     for (Row& row : next_rows_) row.item = number[row.item];
   }
@@ -223,12 +241,10 @@ class Replay {
           const double hours = hours_since_publication(row.item, row.at);
           sum = (sum == kNotListed ? 0 : sum) + row.views * std::pow(hours + base_hours_, -parameter);
         } else {  // log2 of the sum
-          const auto half_lives = [&](std::int64_t time) {
-            return static_cast<double>(time - rows_.front().at) / parameter;
-          };
-          const double now = half_lives(row.at);
+          const double now = half_lives_since_start(row.at, parameter);
           if (sum == kNotListed && birth_views_ > 0)
-            sum = half_lives(std::min(published_[row.item], row.at)) + std::log2(birth_views_);
+            sum = half_lives_since_start(std::min(published_[row.item], row.at), parameter) +
+                  std::log2(birth_views_);
           sum = now + std::log2(std::exp2(sum - now) + row.views);
         }
       }
@@ -284,35 +300,52 @@ class Replay {
   }
 
   void rank(std::size_t list, std::int64_t at) {
-    const auto [formula, parameter] = scores_.lists[list];
-    if (formula == HotFormula::kMostViewed)
-      windows_[list].move(at - static_cast<std::int64_t>(parameter), at);
+    if (scores_.lists[list].formula == HotFormula::kMostViewed) move_window(list, at);
     top_.clear();
     for (std::uint32_t item = 0; item < live_; ++item) {
-      double score = kNotListed;
-      switch (formula) {
-        case HotFormula::kAccumulate:
-        case HotFormula::kTrending:
-          score = sums_[list][item];
-          break;
-        case HotFormula::kCurrent:
-          score = log_views_[item] - parameter * log_hours_[item];
-          break;
-        case HotFormula::kEngagement:
-          score = log_views_[item] - hours_[item] * kHourSeconds / parameter;
-          break;
-        case HotFormula::kMostViewed:
-          if (windows_[list].sums()[item] > 0) score = windows_[list].sums()[item];
-          break;
-        case HotFormula::kNewest:
-          score = 0;
-          break;
-        case HotFormula::kHackerNews:
-          score = log_views_[item] - kHackerNewsGamma * std::log2(hours_[item] + kHackerNewsBaseHours);
-          break;
-      }
-      if (score != kNotListed) top_.add({score, published_[item], item});
+      if (const double score = score_of(list, item); score != kNotListed)
+        top_.add({score, published_[item], item});
     }
+  }
+  void move_window(std::size_t list, std::int64_t at) {
+    windows_[list].move(at - static_cast<std::int64_t>(scores_.lists[list].parameter), at);
+  }
+
+  // Orders the items of the list; kNotListed: it does not contain the item.
+  double score_of(std::size_t list, std::uint32_t item) const {
+    const auto [formula, parameter] = scores_.lists[list];
+    switch (formula) {
+      case HotFormula::kAccumulate:
+      case HotFormula::kTrending:
+        return sums_[list][item];
+      case HotFormula::kCurrent:
+        return log_views_[item] - parameter * log_hours_[item];
+      case HotFormula::kEngagement:
+        return log_views_[item] - hours_[item] * kHourSeconds / parameter;
+      case HotFormula::kMostViewed:
+        return windows_[list].sums()[item] > 0 ? windows_[list].sums()[item] : kNotListed;
+      case HotFormula::kNewest:
+        return 0;
+      case HotFormula::kHackerNews:
+        return log_views_[item] - kHackerNewsGamma * std::log2(hours_[item] + kHackerNewsBaseHours);
+    }
+    return kNotListed;
+  }
+  // The score that the list shows, from score_of().
+  double served_score(double score, std::int64_t at) const {
+    switch (scores_.lists[0].formula) {
+      case HotFormula::kTrending:
+        return std::exp2(score - half_lives_since_start(at, scores_.lists[0].parameter));
+      case HotFormula::kCurrent:
+      case HotFormula::kEngagement:
+      case HotFormula::kHackerNews:
+        return std::exp2(score);
+      default:
+        return score;
+    }
+  }
+  double half_lives_since_start(std::int64_t at, double half_life) const {
+    return static_cast<double>(at - rows_.front().at) / half_life;
   }
 
   HotScores& scores_;
@@ -321,6 +354,7 @@ class Replay {
   const std::int64_t until_;
   std::vector<Row> rows_, next_rows_;
   std::vector<std::int64_t> published_;  // ascending
+  std::vector<std::uint32_t> order_;     // index into ViewHistory::published
   std::size_t live_ = 0;                 // items published by the moment
   std::size_t next_row_ = 0;
   std::vector<double> views_;              // by item, as all vectors below
@@ -497,6 +531,13 @@ std::vector<HotCandidate> hot_candidates(const HotValues& values) {
                          {HotFormula::kNewest, 0},
                          {HotFormula::kHackerNews, 0}});
   return out;
+}
+
+std::vector<ScoredItem> list_at(const ViewHistory& history, const HotCandidate& list, const HotValues& values,
+                                UnixSeconds at) {
+  HotScores scores;
+  scores.lists = {list};
+  return Replay(history, scores, values, {}, nullptr).list_at(unix_s(at));
 }
 
 HotScores score_hot_lists(const ViewHistory& history, const HotValues& values, const HotMoments& moments,

@@ -72,6 +72,16 @@ struct HotScores {
 HotScores score_hot_lists(const ViewHistory& history, const HotValues& values, const HotMoments& moments = {},
                           const std::vector<ViewCount>* next = nullptr);
 
+struct ScoredItem {
+  std::uint32_t item = 0;  // index into ViewHistory::published
+  double score = 0;        // of engagement: as if all its weights but that of a view were 0
+  UnixSeconds published;
+};
+// All items of a list at a moment, best first; of equal ones the newest first. Knows the counts
+// before `at` only. O(counts + items · log(items)).
+std::vector<ScoredItem> list_at(const ViewHistory& history, const HotCandidate& list, const HotValues& values,
+                                UnixSeconds at);
+
 // A mean and its 95 % confidence interval (Student's t over the blocks of time, see below).
 struct Estimate {
   double mean = 0, low = 0, high = 0;

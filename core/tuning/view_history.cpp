@@ -26,11 +26,14 @@ Result<ViewHistory> read_view_history(const std::string& database, UnixSeconds n
   if (auto ok = database::prepare_file(*db, false); !ok) return tl::unexpected(ok.error());
   // One snapshot for both queries; it ends with the connection.
   if (auto ok = db->execute("BEGIN"); !ok) return tl::unexpected(ok.error());
-  ViewHistory out{{}, {}, now};
+  ViewHistory out{{}, {}, now, {}};
   std::unordered_map<std::string, std::uint32_t> items;
   const auto index_of = [&](std::string_view id) {
     const auto [at, is_new] = items.emplace(id, static_cast<std::uint32_t>(items.size()));
-    if (is_new) out.published.emplace_back();
+    if (is_new) {
+      out.published.emplace_back();
+      out.ids.emplace_back(id);
+    }
     return at->second;
   };
   auto read =

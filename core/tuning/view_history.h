@@ -23,6 +23,7 @@ struct ViewHistory {
   std::vector<ViewCount> counts;  // in any order; those without views or after `until` are ignored
   std::vector<std::optional<UnixSeconds>> published;  // by item; nullopt: at its first view
   UnixSeconds until;                                  // the counts are complete up to here
+  std::vector<std::string> ids;                       // by item; may be empty
 };
 
 // Reads the counts of views from the recorder's database, and when their items were published.

@@ -9,6 +9,7 @@
 #include "fcgi/handlers/last_lists.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/past_hot.h"
 #include "fcgi/handlers/queued.h"
 #include "fcgi/handlers/read_body.h"
 #include "fcgi/handlers/served_list.h"
@@ -368,7 +369,10 @@ Task<Result<Response>> post_views(Call& call) {
 
 Task<Result<Response>> get_hot(Call& call) {
   Services& services = call.services;
-  FRESHET_CO_TRY(query, parse_hot(call.target, wall_now(), services.settings));
+  const bool is_internal = call.request.zone == Zone::kInternal;
+  FRESHET_CO_TRY(query, parse_hot(call.target, wall_now(), services.settings,
+                                  is_internal ? PastMoments::kAccept : PastMoments::kReject));
+  if (query->is_past) co_return co_await get_past_hot(call, *query);
   hot::HotLists& lists = services.hot_lists;
   call.request.on_deadline = [&services, &list_query = *query] {
     return stale_response(services, list_query);

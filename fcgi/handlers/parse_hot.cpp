@@ -20,7 +20,8 @@ constexpr std::size_t kMaxUrlBytes = 2048;
 constexpr std::size_t kMaxSectionLetters = 64;
 constexpr std::size_t kMaxLanguageBytes = 35;  // RFC 5646, section 4.4.1: all of these must fit
 constexpr seconds kMaxTimeAhead{365 * 86400};
-constexpr seconds kClockSlack{5};  // between the client's clock and ours
+constexpr seconds kMaxTimePast{14 * 86400};  // how long counts of views are kept
+constexpr seconds kClockSlack{5};            // between the client's clock and ours
 
 constexpr auto kModelNames = [] {
   std::array<EnumName<const hot::Model*>, hot::kModels.size()> words;
@@ -39,7 +40,8 @@ Result<UnixSeconds> required_time(json::Value body, std::string_view member) {
   return **time;
 }
 
-Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, UnixSeconds now) {
+Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, UnixSeconds now,
+                                                PastMoments past) {
   const auto given = target.parameter("at");
   if (!given) return std::optional<UnixSeconds>();
   std::int64_t number = 0;
@@ -48,10 +50,13 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
   FRESHET_TRY(at, integral ? from_unix(number, "at").map([](UnixSeconds time) { return std::optional(time); })
                            : parse_date(*given, "at"));
   if (!*at) return fail(ErrorCode::kInvalid, "bad_time", "at", "is a zero date");
-  if (**at < now - kClockSlack || **at > now + kMaxTimeAhead) {
-    return fail(ErrorCode::kInvalid, "bad_time", "at", "must be between now and 365 days ahead");
+  const bool accepts_past = past == PastMoments::kAccept;
+  if (**at < now - (accepts_past ? kMaxTimePast : kClockSlack) || **at > now + kMaxTimeAhead) {
+    return fail(ErrorCode::kInvalid, "bad_time", "at",
+                accepts_past ? "must be between 14 days ago and 365 days ahead"
+                             : "must be between now and 365 days ahead");
   }
-  return std::optional(std::max(**at, now));
+  return std::optional(**at < now - kClockSlack ? **at : std::max(**at, now));
 }
 
 }  // namespace
@@ -88,7 +93,8 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
   return event;
 }
 
-Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, const Settings& settings) {
+Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, const Settings& settings,
+                                 PastMoments past) {
   HotListRequest parsed;
   const hot::Model* default_model =
       target.parameter("mode") ? &hot::kViewsModel : default_list(settings).model;
@@ -102,9 +108,10 @@ Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, co
               parse_enum(kWindowNames, "window", target.parameter("window"), std::optional(seconds(0))));
   const hot::Model& requested_model = **model;
   FRESHET_TRY(limit, http::integer_parameter(target, "limit", requested_model.default_limit, 1, kMaxLimit));
-  FRESHET_TRY(at, at_parameter(target, now));
+  FRESHET_TRY(at, at_parameter(target, now, past));
+  parsed.is_past = *at && **at < now;
   const std::string not_with = "not supported with model=" + std::string(requested_model.name);
-  if (!requested_model.is_computed() && *at)
+  if (!requested_model.is_computed() && *at && !parsed.is_past)
     return fail(ErrorCode::kInvalid, "bad_parameter", "at", not_with);
   if (requested_model.is_computed() && target.parameter("mode"))
     return fail(ErrorCode::kInvalid, "bad_parameter", "mode", not_with);

@@ -29,10 +29,13 @@ struct HotListRequest {
   hot::ListQuery query;
   std::size_t limit = 10;
   std::optional<UnixSeconds> at;
+  bool is_past = false;  // `at` is in the past
 };
-// ?model=&limit=&mode=&window=&tag=&at=. `at` must be in now..now + 365 days; a few seconds in the
-// past count as now.
-Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, const Settings& settings);
+enum class PastMoments : std::uint8_t { kReject, kAccept };
+// ?model=&limit=&mode=&window=&tag=&at=. `at` must be in now..now + 365 days, or from 14 days ago
+// with kAccept; a few seconds in the past count as now.
+Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, const Settings& settings,
+                                 PastMoments past = PastMoments::kReject);
 
 // ?ids=a,b: 1..100 ids.
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);

@@ -15,6 +15,7 @@
 #include "core/readers/ports.h"
 #include "core/recommend/recommendations.h"
 #include "core/timeline/ports.h"
+#include "core/tuning/past_list.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
 #include "fcgi/http/page_token.h"
@@ -57,6 +58,7 @@ struct Services {
   // for the reader's history.
   std::function<void(const ReaderId&, const ItemId&, milliseconds)> record_interest;
   std::function<void(const readers::View&)> record_view;
+  std::function<Task<Result<std::vector<tuning::PastEntry>>>(tuning::PastListQuery)> past_list;
   const http::ClientLists* client_lists = nullptr;  // null: no client is listed
   http::SignatureKeys* signature_keys = nullptr;    // null: the internal server requires no signatures
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 
+import pytest
 from recorded import RecorderData
 from service import CTL, wait_until
 
@@ -33,6 +34,35 @@ def add_news(service):
         connection.executemany("INSERT OR REPLACE INTO view_counts VALUES (?, ?, ?, ?)", [(at, BUCKET_S, item, views) for (at, item), views in rows.items()])
         connection.execute("COMMIT")
     connection.close()
+    return rows
+
+
+def test_a_list_of_the_past_is_computed_from_the_counts(own_service, name):
+    rows = add_news(own_service)
+    at = int(time.time()) // DAY_S * DAY_S - DAY_S
+    scores = {}
+    for item in {item for _, item in rows}:
+        views = [(start + BUCKET_S // 2, count) for (start, of), count in rows.items() if of == item and start + BUCKET_S // 2 < at]
+        if views:
+            birth = min(time for time, _ in views)
+            scores[item] = sum(count * 2 ** ((time - at) / HOUR_S) for time, count in [*views, (birth, 1)])
+    best = sorted(scores, key=scores.get, reverse=True)
+    query = f"/api/hot?model=trending&limit=10&at={at}"
+
+    def items(path):
+        reply = own_service.internal().get(path)
+        assert reply.status == 200, reply.text
+        assert reply.headers["Freshet-Model"] == "trending; half_life=1h"
+        return [(each["id"], each["score"]) for each in reply.json()]
+
+    assert items(query) == [(item, pytest.approx(scores[item], rel=1e-6)) for item in best[:10]]
+    tag = name("t")
+    own_service.put(best[3], tags=[tag], published_at=at - 5 * DAY_S)
+    own_service.put(best[0], tags=[tag], published_at=at - 5 * DAY_S, hidden=True)
+    wait_until(lambda: best[0] not in dict(items(query)), "the hidden item to be left out")
+    assert [item for item, _ in items(f"{query}&tag={tag}")] == [best[3]]
+    assert own_service.public().get(query).status == 400
+    assert own_service.internal().get(f"/api/hot?model=views&at={at - 14 * DAY_S}").status == 400
 
 
 def test_the_tuner_keeps_the_defaults_without_traffic(own_service):

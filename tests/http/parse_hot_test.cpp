@@ -40,6 +40,26 @@ void check_rejected(const std::string& members, std::string_view reason, const s
 
 }  // namespace
 
+TEST_CASE("a past moment is accepted for 14 days where it is supported", "[hot]") {
+  const UnixSeconds now{seconds{1'700'000'000}};
+  const auto parse_at = [&](std::int64_t offset, handlers::PastMoments past) {
+    const std::string uri = "/api/hot?model=views&at=" + std::to_string(unix_s(now) + offset);
+    const auto target = http::Target::parse(uri);
+    REQUIRE(target);
+    return handlers::parse_hot(*target, now, Settings(), past);
+  };
+  using enum handlers::PastMoments;
+  CHECK(test::error_of(parse_at(-3600, kReject)).reason == "bad_time");
+  const auto past = parse_at(-3600, kAccept);
+  REQUIRE(past);
+  CHECK(past->is_past);
+  CHECK(past->at == now - seconds{3600});
+  CHECK(parse_at(-14 * 86400, kAccept)->is_past);
+  CHECK(test::error_of(parse_at(-14 * 86400 - 1, kAccept)).reason == "bad_time");
+  CHECK(test::error_of(parse_at(-3, kAccept)).member == "at");  // now: not with accumulated scores
+  CHECK(test::error_of(parse_at(3600, kAccept)).reason == "bad_parameter");
+}
+
 TEST_CASE("a list's tag is its key", "[hot]") {
   CHECK(parse("tag=Machine%20Learning")->query.tag.str() == "machine learning");
   CHECK(parse("tag=lang%3AEN")->query.tag.str() == "lang:en");

@@ -177,6 +177,38 @@ HotScores made_up_scores(int moments, double step_hours, double difference, doub
 
 }  // namespace
 
+TEST_CASE("a list of the past has the scores of its formula", "[tuner]") {
+  for (const unsigned seed : {1U, 2U}) {
+    const ViewHistory history = random_history(seed, 60, 40, 900);
+    for (const HotCandidate& list : hot_candidates({})) {
+      INFO(list.name());
+      const UnixSeconds moment = at(31.5);
+      const auto now = static_cast<double>(unix_s(moment));
+      std::map<std::uint32_t, double> expected;
+      for (std::uint32_t item = 0; item < history.published.size(); ++item) {
+        double published = std::numeric_limits<double>::infinity();
+        for (const ViewCount& each : history.counts) {
+          if (each.item == item) published = std::min(published, middle(each));
+        }
+        if (history.published[item]) published = static_cast<double>(unix_s(*history.published[item]));
+        if (published >= now) continue;
+        const double score = score_of(history, list, {}, item, published, now);
+        if (score > 0) expected[item] = list.formula == HotFormula::kNewest ? 0 : score;
+      }
+      const auto found = list_at(history, list, {}, moment);
+      CHECK(found.size() == expected.size());
+      double before = std::numeric_limits<double>::infinity();
+      for (const ScoredItem& each : found) {
+        REQUIRE(expected.contains(each.item));
+        CHECK(each.score == Approx(expected[each.item]).epsilon(1e-9));
+        CHECK(each.score <= before);
+        before = each.score;
+      }
+    }
+  }
+  CHECK(list_at({}, {}, {}, at(1)).empty());
+}
+
 TEST_CASE("the scores are those of an implementation that reads all counts for each list", "[tuner]") {
   for (unsigned seed = 1; seed <= 6; ++seed) {
     const ViewHistory history = random_history(seed, 40, seed < 4 ? 12 : 60, seed < 4 ? 150 : 600);

@@ -1811,7 +1811,7 @@ export interface operations {
                 /** @description Only articles published within this time. */
                 window?: "all" | "24h" | "72h" | "7d";
                 tag?: components["schemas"]["IdText"];
-                /** @description Not with model=views. The list as it will be at this time without further events: RFC 3339 or unix seconds, from now to 365 days ahead. Never cached. */
+                /** @description The list as it will be at this time without further events, not with model=views: RFC 3339 or unix seconds, from now to 365 days ahead. On the internal server also from 14 days ago: the list as it was, from the counts of views per five minutes (per hour after two days). Never cached. */
                 at?: string;
             };
             header?: never;
