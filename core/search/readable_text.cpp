@@ -79,7 +79,7 @@ class HtmlReader {
     htmlCtxtUseOptions(parser_.get(), HTML_PARSE_RECOVER | HTML_PARSE_NONET | HTML_PARSE_NOIMPLIED |
                                           HTML_PARSE_IGNORE_ENC | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING);
     xmlDictSetLimit(parser_->dict, kMaxNameBytes);
-    // Outside of an element, the parser begins a paragraph at each text; after </body> it would end.
+    // Outside of an element, the parser begins a paragraph at each text; after </body> it ends.
     feed("<" + std::string(kRoot) + ">");
   }
   void feed(std::string_view html) {
