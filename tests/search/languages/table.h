@@ -1,5 +1,5 @@
-// What a query finds, in fourteen languages, emoji and mixtures: one row per query, each with an
-// index of its own. Rows are data: add one for each query that a reader missed.
+// The table of queries in fourteen languages, emoji and mixtures: one row per query, each with an
+// index of its own. Rows are data: add one for each query that misses an item.
 #pragma once
 
 #include <string>
