@@ -4,9 +4,12 @@
 #include <array>
 #include <unordered_set>
 
+#include "core/base/utf8.h"
 #include "core/hot/article.h"
+#include "core/items/ports.h"
 #include "core/redis/fields.h"
 #include "core/redis/partitions/partitioned_top_n.h"
+#include "core/search/readable_text.h"
 
 namespace freshet::recommend {
 namespace {
@@ -108,8 +111,12 @@ TrendSource::CachedItem TrendSource::parse_item(const std::string& id, const red
   item.item.published = parse_time(item.registered ? redis::string_at(fields, 0) : first_seen.text());
   item.has_content = has_content;
   if (has_content) {
-    const std::string_view text = redis::string_at(fields, 5).substr(0, kMaxTextBytes);
-    item.content = model::content_terms(item.item.title, text, item.item.tags);
+    const auto format = items::text_format_of(redis::string_at(fields, 7));
+    const std::string_view text = utf8::prefix(redis::string_at(fields, 5), kMaxTextBytes);
+    std::string buffer;
+    item.content = model::content_terms(
+        item.item.title, search::readable_text(text, format.value_or(items::TextFormat::kPlain), buffer),
+        item.item.tags);
   }
   return item;
 }
@@ -127,7 +134,7 @@ Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& id
       // If the text is not needed, a short field takes its place in the reply.
       const std::string_view text = is_missing(model, to_load[i]) ? "text" : "hidden";
       command.add("HMGET", keys_.item(to_load[i]), "published_at", "title", "author", "tags", "hidden", text,
-                  "author_id");
+                  "author_id", "text_format");
       command.add("HGET", keys_.article(to_load[i]), "first");
     }
     FRESHET_CO_TRY(replies, co_await redis_.run(command));

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/base/utf8.h"
+#include "core/search/readable_text.h"
 
 namespace freshet::search {
 namespace {
@@ -53,10 +54,10 @@ Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stem
   words.index_text(item.title, kTitleWeight);
   words.index_text_without_positions(item.title, 1, std::string(1, kTitlePrefix));
   words.increase_termpos();  // keeps phrases from spanning title and text
-  words.index_text(item.text);
+  std::string buffer;
+  words.index_text(std::string(readable_text(item.text, item.text_format, buffer)));
   document.add_boolean_term(id_term(item.id));
   for (const TagName& tag : item.tags) add_exact(document, kTagPrefix, utf8::fold(tag.view()));
-  std::string buffer;
   add_exact(document, 'A', author_key(item.author_id, item.author, buffer));
   document.add_value(kPublishedSlot, published_value(item.published_at));
   document.add_value(kOrderSlot, order_key(item.published_at, item.id));

@@ -1,7 +1,7 @@
 // Terms and values of a document of the search index. Used by the writer and by recall.
 //
 //   Q{id}        the item, unique in the index                boolean; a long id ends with a hash
-//   {word}       title (three times) and text                 with positions
+//   {word}       title (three times) and readable text        with positions
 //   S{word}      title                                        source of reader interests
 //   K{tag}       tags, folded
 //   A{author}    the author's key, folded

@@ -5,6 +5,7 @@
 
 #include "core/base/parallel.h"
 #include "core/readers/interaction.h"
+#include "core/search/readable_text.h"
 
 namespace freshet::training {
 namespace {
@@ -100,9 +101,11 @@ ItemTable build_item_table(const TrainingData& data, const TrainSettings& settin
   }
   table.terms.resize(order.size());
   parallel_for(order.size(), order.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
+    std::string buffer;
     for (std::size_t i = begin; i < end; ++i) {
       const TrainingItem& from = data.items[order[i]];
-      table.terms[i] = model::content_terms(from.title, from.text, from.tags);
+      const std::string_view text = search::readable_text(from.text, from.text_format, buffer);
+      table.terms[i] = model::content_terms(from.title, text, from.tags);
     }
   });
   count_events(data, table_index, table);

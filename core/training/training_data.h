@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/time.h"
+#include "core/items/ports.h"
 #include "core/readers/interaction.h"
 
 namespace freshet::training {
@@ -18,6 +19,7 @@ struct TrainingItem {
   std::vector<std::string> tags;
   UnixSeconds published;  // 1970: unknown, use the first event
   bool hidden = false;    // excluded from the model
+  items::TextFormat text_format = items::TextFormat::kPlain;
 };
 
 struct TrainingEvent {

@@ -12,7 +12,8 @@ namespace freshet::training {
 namespace {
 
 constexpr std::string_view kItems =
-    "SELECT key, id, title, text, author, published_at, hidden, author_id FROM items ORDER BY id";
+    "SELECT key, id, title, text, author, published_at, hidden, author_id, text_format"
+    " FROM items ORDER BY id";
 constexpr std::string_view kTags = "SELECT item, tag FROM item_tags ORDER BY item, place";
 constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interactions ORDER BY reader, at";
 
@@ -35,6 +36,7 @@ Result<void> read_items(database::SqliteConnection& db, TrainingData& out) {
     item.id = row.text(1);
     item.title = row.text(2);
     item.text = row.text(3);
+    item.text_format = items::text_format_of(row.text(8)).value_or(items::TextFormat::kPlain);
     item.author = row.text(4);
     if (!row.text(7).empty()) item.author.append(1, kIdSeparator).append(row.text(7));
     item.published = UnixSeconds{seconds{row.integer(5)}};

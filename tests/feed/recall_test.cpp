@@ -57,6 +57,24 @@ TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two adja
   CHECK(search_ids(settings, "北夜").empty());
 }
 
+TEST_CASE_METHOD(Fixture, "a text is found by its readable words, not by its markup", "[search]") {
+  items::Item html = item("html", "page"), markdown = item("markdown", "page");
+  html.text =
+      "<p class='a'><span>Hello&nbsp;wor</span>ld <a href='https://example.org'>你<b>好</b>吗</a></p>";
+  html.text_format = items::TextFormat::kHtml;
+  markdown.text = "Hello **wor**ld [你**好**吗](https://example.org)";
+  markdown.text_format = items::TextFormat::kMarkdown;
+  write_index(settings, {html, markdown});
+  for (const char* word : {"hello", "world", "你好", "好吗"}) {
+    INFO(word);
+    CHECK(search_ids(settings, word).size() == 2);
+  }
+  for (const char* markup : {"href", "class", "span", "nbsp", "https", "example"}) {
+    INFO(markup);
+    CHECK(search_ids(settings, markup).empty());
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "a query may alternate between scripts with and without spaces", "[search]") {
   write_index(settings, {item("price", "手机的价格"), item("phone", "iphone"), item("other", "fox")});
   feed::BlockingRecall recall(settings);

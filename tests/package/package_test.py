@@ -73,7 +73,7 @@ class Package(unittest.TestCase):
             self.assertEqual(set(file.read().split()), CONFFILES)
 
     def test_it_depends_on_the_libraries_it_is_linked_with(self):
-        self.assertRegex(self.field("Depends"), r"libhiredis.*libsqlite3-0.*libxapian30")
+        self.assertRegex(self.field("Depends"), r"libhiredis.*libmd4c0.*libsqlite3-0.*libxapian30.*libxml2")
         self.assertIn("libjs-chart.js", self.field("Depends"))
         self.assertRegex(self.field("Recommends"), r"redis-server \(>= .*\) \| valkey-server, nginx")
 

@@ -225,6 +225,27 @@ TEST_CASE_METHOD(Site, "an item newer than the model is compared by its content"
   CHECK(candidates->find_attributions(one).front()->item == id("roses1"));
 }
 
+TEST_CASE_METHOD(Site, "the content of an item newer than the model is its readable text", "[recommender]") {
+  put_both_tastes();
+  train();
+  const auto put_text = [&](const std::string& name, const std::string& text, items::TextFormat format) {
+    auto fresh = item(name, now() - seconds{3600});
+    fresh.title = "concert";
+    fresh.text = text;
+    fresh.text_format = format;
+    put(fresh);
+  };
+  put_text("markup", "<p class='roses'>music</p>", items::TextFormat::kHtml);
+  put_text("html", "<p>ro<b>ses</b></p>", items::TextFormat::kHtml);
+  put_text("markdown", "ro**ses**", items::TextFormat::kMarkdown);
+  const auto candidates = candidates_for({interaction("roses1")});
+  std::map<std::string, float> content;
+  for (const auto& each : candidates->candidates()) content.emplace(candidates->id(each.item), each.content);
+  CHECK(content.at("html") > 0);
+  CHECK(content.at("markdown") == content.at("html"));
+  CHECK(content.at("markup") == 0);
+}
+
 TEST_CASE_METHOD(Site, "similar items come from the model; unknown items have none", "[recommender]") {
   train();
   const auto similar = recommender->similar(id("chess0"), 5);

@@ -1,11 +1,14 @@
 #include "scripts/ctl/commands/train.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "core/database/database.h"
 #include "core/database/database_readers.h"
 #include "core/model/model.h"
+#include "core/training/item_table.h"
+#include "core/training/training_source.h"
 #include "tests/support/shared_files.h"
 #include "tests/support/unix_socket.h"
 
@@ -63,6 +66,32 @@ TEST_CASE("train creates the database's model, repeatedly", "[ctl]") {
   site.options.output = (site.directory.path() / "elsewhere").string();
   REQUIRE(run_train(site.options, site.target) == 0);
   CHECK(model::Model::open(site.options.output));
+}
+
+TEST_CASE("an item's terms are those of its readable text", "[ctl]") {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() / "f.db";
+  auto database = database::Database::open(path, database::Database::Mode::kWrite);
+  REQUIRE(database);
+  REQUIRE((*database)->begin());
+  const std::array<std::string, 3> texts{"red roses", "<p class=x>red</p>ro<b>ses</b>", "# red\nro**ses**"};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    items::Item item;
+    item.id = ItemId::trusted("i" + std::to_string(i));
+    item.text = texts[i];
+    item.text_format = static_cast<items::TextFormat>(i);
+    REQUIRE((*database)->put_item(item));
+  }
+  REQUIRE((*database)->commit());
+  const auto data = training::read_training_data(path, {}, UnixSeconds{});
+  REQUIRE(data);
+  const training::ItemTable table = training::build_item_table(*data, {});
+  REQUIRE(table.terms.size() == texts.size());
+  for (const std::vector<model::TermCount>& terms : table.terms) {
+    REQUIRE(terms.size() == 2);
+    CHECK(terms[0].hash == table.terms[0][0].hash);
+    CHECK(terms[1].hash == table.terms[0][1].hash);
+  }
 }
 
 TEST_CASE("train keeps the model if there is nothing to learn or no database", "[ctl]") {
