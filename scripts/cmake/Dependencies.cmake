@@ -18,6 +18,7 @@ pkg_check_modules(systemd REQUIRED IMPORTED_TARGET libsystemd)
 pkg_check_modules(sqlite REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(xapian REQUIRED IMPORTED_TARGET xapian-core)
 pkg_check_modules(icu REQUIRED IMPORTED_TARGET icu-uc)
+pkg_check_modules(icu_i18n REQUIRED IMPORTED_TARGET icu-i18n)  # only when building
 # Not by pkg-config, which needs 15 s to resolve all of Abseil on Debian 13.
 find_library(RE2_LIBRARY re2 REQUIRED)
 find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)
