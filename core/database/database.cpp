@@ -44,7 +44,7 @@ constexpr std::array<std::string_view, kStatementCount> kSql{
     "DELETE FROM item_tags WHERE item = ?1",
     "SELECT tag FROM item_tags WHERE item = ?1 ORDER BY place",
     "SELECT key, id, title, text, author, url, published_at, update_time, hidden, section, language, story,"
-    " text_format, expires_at, weight, author_id FROM items ORDER BY id",
+    " text_format, expires_at, weight, author_id FROM items WHERE id > ?1 ORDER BY id LIMIT ?2",
     "SELECT id FROM items ORDER BY id",
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     "SELECT value FROM meta WHERE name = ?1",
@@ -394,12 +394,18 @@ Result<items::Item> Database::Impl::current_item() {
 }
 
 Result<void> Database::for_each_item(const std::function<Result<void>(const items::Item&)>& each) {
+  return for_some_items("", -1, each);
+}
+
+Result<void> Database::for_some_items(std::string_view after, std::int64_t limit,
+                                      const std::function<Result<void>(const items::Item&)>& each) {
   Impl& s = *impl_;
   // One snapshot for items and tags.
   const bool own_transaction = !s.db->in_transaction();
   if (own_transaction) {
     if (auto ok = s.db->execute("BEGIN"); !ok) return ok;
   }
+  s.queries[kAll].bind(1, after).bind(2, limit);
   Result<void> outcome;
   while (outcome) {
     const auto has_row = s.queries[kAll].step();

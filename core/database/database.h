@@ -95,6 +95,9 @@ class Database {
   // Calls `each` for every item, hidden ones included, ordered by id, in one snapshot. Does not
   // block writers. Stops at the first error of `each` and returns it.
   Result<void> for_each_item(const std::function<Result<void>(const items::Item&)>& each);
+  // The same for the first `limit` items whose id is greater than `after`.
+  Result<void> for_some_items(std::string_view after, std::int64_t limit,
+                              const std::function<Result<void>(const items::Item&)>& each);
   // The same for ids only.
   Result<void> for_each_id(const std::function<Result<void>(std::string_view)>& each);
   std::int64_t item_count() const;       // items, as of open() or this object's last commit()

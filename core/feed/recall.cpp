@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/feed/adjacency.h"
 #include "core/search/search_schema.h"
 
 namespace freshet::feed {
@@ -36,7 +37,8 @@ BlockingRecall::BlockingRecall(const Settings& settings)
     : stemmer_(stemmer_or_none(settings.search.stemmer)),
       decay_(settings.recall),
       source_(make_search_source(settings.search)),
-      cpu_budget_(settings.search.shards.empty() ? settings.recall.budget : milliseconds(0)) {}
+      is_local_(settings.search.shards.empty()),
+      cpu_budget_(is_local_ ? settings.recall.budget : milliseconds(0)) {}
 
 Result<std::uint64_t> BlockingRecall::document_count() {
   try {
@@ -80,15 +82,27 @@ Result<RecallResult> BlockingRecall::search(const RecallQuery& query) {
 
 Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
                                                  const search::SearchDeadline& deadline) {
-  MatchQuery match;
-  if (!query.text.empty()) match = {text_query(query.text, stemmer_), true};
   const Xapian::Database& database = source_->database();
   if (newest_version_ != source_->version()) newest_ = {};
   newest_version_ = source_->version();
-  if (query.text.empty()) match.terms = interests_.build_query(database, query.interests);
-  return ExactTop(database, std::move(match), decay_, query.now, query.size,
-                  cpu_budget_.count() > 0 ? &deadline : nullptr, &newest_)
-      .search();
+  const search::SearchDeadline* const limit = cpu_budget_.count() > 0 ? &deadline : nullptr;
+  if (query.text.empty()) {
+    MatchQuery match{interests_.build_query(database, query.interests), false};
+    return ExactTop(database, std::move(match), decay_, query.now, query.size, limit, &newest_).search();
+  }
+  TextQuery text = text_query(query.text, stemmer_, database);
+  // Reading a position of a remote shard takes a round trip.
+  const bool ranks_adjacency = is_local_ && !text.runs.empty();
+  const std::size_t size = ranks_adjacency ? std::max(query.size, kMaxAdjacencyItems) : query.size;
+  RecallResult result =
+      ExactTop(database, {std::move(text.query), true}, decay_, query.now, size, limit, &newest_).search();
+  if (!ranks_adjacency) return result;
+  rank_adjacent_higher(database, text.runs, limit, result.candidates);
+  if (result.candidates.size() > query.size) {
+    result.candidates.resize(query.size);
+    result.exhausted = false;
+  }
+  return result;
 }
 
 PooledRecall::SearchQueue::SearchQueue(const Settings& settings, EventLoop& loop)

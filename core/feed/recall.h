@@ -40,6 +40,7 @@ class BlockingRecall {
   InterestTerms interests_;
   NewestItems newest_;
   std::uint64_t newest_version_ = 0;  // SearchSource::version() that newest_ belongs to
+  bool is_local_;
   // CPU time; 0 with remote shards, whose searches are bounded by the socket timeout.
   std::chrono::microseconds cpu_budget_;
 };

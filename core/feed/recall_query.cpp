@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <sstream>
 #include <utility>
 
-#include "core/base/utf8.h"
+#include "core/search/query_parser.h"
 #include "core/search/search_schema.h"
+#include "core/text/words.h"
 
 namespace freshet::feed {
 namespace {
@@ -23,79 +22,160 @@ std::string search_term(const std::string& term) {
   return term[0] == search::kTitlePrefix ? term.substr(1) : term;
 }
 
-// Applies the limits kMaxQueryWords, kMaxPhrases and kMaxPhraseWords to a parsed query.
-class QueryLimiter {
+using search::Presence;
+using search::QueryClause;
+using search::QueryToken;
+using text::Form;
+using Query = Xapian::Query;
+
+double inverse_frequency(const Xapian::Database& database, double documents_with_term) {
+  return std::log((database.get_doccount() + 1.0) / (documents_with_term + 0.5));
+}
+
+Query join(Query::op type, const std::vector<Query>& parts) { return {type, parts.begin(), parts.end()}; }
+
+// Turns clauses into a query of at most kMaxQueryTerms terms.
+class QueryBuilder {
  public:
-  Xapian::Query operator()(const Xapian::Query& query) {
-    using Query = Xapian::Query;
-    const Query::op type = query.get_type();
-    const std::size_t parts = query.get_num_subqueries();
-    if (type == Query::LEAF_TERM) return limit_term(query);
-    if (parts == 0) return query;
-    const bool phrase = type == Query::OP_PHRASE || type == Query::OP_NEAR;
-    const std::size_t max_parts = phrase ? std::min(parts, kMaxPhraseWords) : parts;
-    std::vector<Query> limited;
-    for (std::size_t i = 0; i < max_parts; ++i) {
-      Query part = (*this)(query.get_subquery(i));
-      // If the required side is empty, nothing is left to exclude from or to prefer.
-      if (part.empty() && i == 0 && (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE)) return part;
-      if (!part.empty()) limited.push_back(std::move(part));
+  QueryBuilder(const Xapian::Stem& stemmer, const Xapian::Database& database)
+      : stemmer_(stemmer), database_(database) {}
+
+  Query build(const std::vector<QueryClause>& clauses) {
+    std::vector<Query> optional, required, excluded;
+    for (const QueryClause& each : clauses) {
+      if (each.presence == Presence::kOptional && !each.is_phrase) {
+        add_alternatives(each.tokens, optional);
+        continue;
+      }
+      Query part = each.is_phrase ? phrase(each.tokens) : all_of(each.tokens);
+      if (part.empty()) continue;
+      (each.presence == Presence::kOptional   ? optional
+       : each.presence == Presence::kRequired ? required
+                                              : excluded)
+          .push_back(std::move(part));
     }
-    if (limited.size() < 2) return limited.empty() ? Query() : limited.front();
-    if (!phrase) return {type, limited.begin(), limited.end()};
-    if (phrases_ == kMaxPhrases) return {Query::OP_AND, limited.begin(), limited.end()};
-    ++phrases_;
-    return {type, limited.begin(), limited.end(), static_cast<Xapian::termcount>(limited.size())};
+    Query query = join(Query::OP_OR, optional);
+    if (!required.empty()) query = Query(Query::OP_AND_MAYBE, join(Query::OP_AND, required), query);
+    return excluded.empty() ? query : Query(Query::OP_AND_NOT, query, join(Query::OP_OR, excluded));
   }
 
  private:
-  // A single character of a script without spaces counts as half a word, since Xapian adds it as
-  // n-grams together with its neighbors.
-  Xapian::Query limit_term(const Xapian::Query& term) {
-    const std::string name = *term.get_terms_begin();
-    const auto first = static_cast<unsigned char>(name.empty() ? 0 : name[0]);
-    const bool one_letter = first >= 0xE0 && name.size() <= (first >= 0xF0 ? 4U : 3U);
-    const std::size_t cost = one_letter ? 1 : 2;
-    if (cost > half_words_left_) return {};
-    half_words_left_ -= cost;
-    return term;
+  // Other spellings weigh half of what an item with this spelling would get at least.
+  static constexpr double kVariantWeight = 0.5;
+  static constexpr std::size_t kMaxFragments = 16;  // of one run
+
+  // Empty beyond kMaxQueryTerms.
+  Query term(const std::string& name) {
+    if (terms_left_ == 0) return {};
+    --terms_left_;
+    return Query(name);
   }
 
-  std::size_t half_words_left_ = 2 * kMaxQueryWords, phrases_ = 0;
+  // A word as it is written, or its stem; and its other spellings in the index.
+  void add_word(const std::string& word, std::vector<Query>& out) {
+    const std::string main = stemmer_.is_none() ? word : search::kStemPrefix + stemmer_(word);
+    Query written = term(main);
+    if (written.empty()) return;
+    out.push_back(std::move(written));
+    const std::string unaccented = text::without_accents(word);
+    add_variant(search::kUnaccentedPrefix + unaccented, main, out);
+    if (unaccented != word)
+      add_variant(stemmer_.is_none() ? unaccented : search::kStemPrefix + stemmer_(unaccented), main, out);
+  }
+  // A rarer term would weigh more by itself.
+  void add_variant(const std::string& name, const std::string& main, std::vector<Query>& out) {
+    const double with_variant = database_.get_termfreq(name);
+    if (with_variant == 0) return;
+    double weight = kVariantWeight;
+    if (const double with_main = database_.get_termfreq(main); with_main > with_variant)
+      weight *= inverse_frequency(database_, with_main) / inverse_frequency(database_, with_variant);
+    if (Query variant = term(name); !variant.empty())
+      out.emplace_back(Query::OP_SCALE_WEIGHT, variant, weight);
+  }
+
+  void add_alternatives(const std::vector<QueryToken>& tokens, std::vector<Query>& out) {
+    for (const QueryToken& each : tokens) {
+      if (each.form == Form::kWord || each.form == Form::kCompound) {
+        add_word(each.term, out);
+      } else if (each.form == Form::kPair) {
+        if (Query pair = term(each.term); !pair.empty()) out.push_back(std::move(pair));
+      }
+    }
+    if (Query pieces = fragments(tokens); !pieces.empty())
+      out.emplace_back(Query::OP_SCALE_WEIGHT, pieces, kVariantWeight);
+  }
+
+  // Every fragment of a run. Finds it where the dictionary splits the text around it differently.
+  Query fragments(const std::vector<QueryToken>& tokens) {
+    std::vector<Query> parts;
+    for (const QueryToken& each : tokens) {
+      if (each.form != Form::kFragment || parts.size() == kMaxFragments) continue;
+      if (Query part = term(search::kFragmentPrefix + each.term); !part.empty())
+        parts.push_back(std::move(part));
+    }
+    return parts.size() < 2 ? Query() : join(Query::OP_AND, parts);
+  }
+
+  Query all_of(const std::vector<QueryToken>& tokens) {
+    std::vector<Query> words;
+    for (const QueryToken& each : tokens) {
+      std::vector<Query> alternatives;
+      if (each.form == Form::kWord) add_word(each.term, alternatives);
+      if (each.form == Form::kPair) alternatives.push_back(term(each.term));
+      Query word = join(Query::OP_OR, alternatives);
+      if (!word.empty()) words.push_back(std::move(word));
+    }
+    const Query pieces = fragments(tokens);
+    const Query all = join(Query::OP_AND, words);
+    return pieces.empty() ? all : Query(Query::OP_OR, all, pieces);
+  }
+
+  Query phrase(const std::vector<QueryToken>& tokens) {
+    std::vector<Query> words;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const Form form = tokens[i].form;
+      // The last character of a run connects its pairs to the next word.
+      const bool connects =
+          form == Form::kCharacter && i + 1 < tokens.size() && tokens[i + 1].run != tokens[i].run;
+      if (form != Form::kWord && form != Form::kPair && !connects) continue;
+      if (Query word = term(tokens[i].term); !word.empty()) words.push_back(std::move(word));
+    }
+    if (words.size() < 2 || phrases_ == kMaxPhrases) return join(Query::OP_AND, words);
+    ++phrases_;
+    const auto end = words.begin() + static_cast<std::ptrdiff_t>(std::min(words.size(), kMaxPhraseWords));
+    std::vector<Query> parts{
+        Query(Query::OP_PHRASE, words.begin(), end, static_cast<Xapian::termcount>(end - words.begin()))};
+    parts.insert(parts.end(), end, words.end());
+    return join(Query::OP_AND, parts);
+  }
+
+  const Xapian::Stem& stemmer_;
+  const Xapian::Database& database_;
+  std::size_t terms_left_ = kMaxQueryTerms, phrases_ = 0;
 };
+
+// The words of each clause that were written together.
+std::vector<QueryRun> runs_of(const std::vector<QueryClause>& clauses) {
+  std::vector<QueryRun> runs;
+  std::size_t terms_left = kMaxQueryTerms;
+  for (const QueryClause& clause : clauses) {
+    if (clause.is_phrase || clause.presence == Presence::kExcluded) continue;
+    QueryRun run;
+    for (const QueryToken& each : clause.tokens) {
+      if ((each.form != Form::kWord && each.form != Form::kPair) || terms_left == 0) continue;
+      run.terms.push_back({each.term, each.position});
+      --terms_left;
+    }
+    if (run.terms.size() > 1) runs.push_back(std::move(run));
+  }
+  return runs;
+}
 
 }  // namespace
 
-Xapian::Query text_query(std::string_view whole, const Xapian::Stem& stemmer) {
-  const std::string text(utf8::prefix(whole, kMaxQueryBytes));
-  using Parser = Xapian::QueryParser;
-  Parser parser;
-  parser.set_stemmer(stemmer);
-  parser.set_stemming_strategy(Parser::STEM_SOME);
-  parser.set_default_op(Xapian::Query::OP_OR);
-  const auto parsed = [&](const std::string& part, unsigned flags) -> std::optional<Xapian::Query> {
-    try {
-      return parser.parse_query(part, flags);
-    } catch (const Xapian::QueryParserError&) {
-      return std::nullopt;
-    }
-  };
-  auto query = parsed(text, Parser::FLAG_CJK_NGRAM | Parser::FLAG_PHRASE | Parser::FLAG_LOVEHATE);
-  // Without operators there should be no syntax errors, but Xapian 1.4 also rejects texts that
-  // alternate between scripts with and without spaces, such as 手机 a 价格 b. It accepts each word by
-  // itself.
-  if (!query) query = parsed(text, Parser::FLAG_CJK_NGRAM);
-  if (!query) {
-    std::vector<Xapian::Query> word_queries;
-    std::istringstream rest(text);
-    for (std::string word; rest >> word;) {
-      auto word_query = parsed(word, Parser::FLAG_CJK_NGRAM);
-      if (!word_query) word_query = parsed(word, 0);
-      if (word_query) word_queries.push_back(std::move(*word_query));
-    }
-    query = Xapian::Query(Xapian::Query::OP_OR, word_queries.begin(), word_queries.end());
-  }
-  return QueryLimiter()(*query);
+TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database) {
+  const std::vector<QueryClause> clauses = search::parse_query(text);
+  return {QueryBuilder(stemmer, database).build(clauses), runs_of(clauses)};
 }
 
 void InterestTerms::clear_cache() {
@@ -125,8 +205,7 @@ const std::vector<std::string>& InterestTerms::item_terms(const Xapian::Database
 double InterestTerms::idf(const Xapian::Database& database, const std::string& term) {
   const auto [entry, missing] = idf_.try_emplace(term);
   if (missing) {
-    const double all = database.get_doccount(), with = database.get_termfreq(term);
-    entry->second = std::log((all + 1) / (with + 0.5));
+    entry->second = inverse_frequency(database, database.get_termfreq(term));
   }
   return entry->second;
 }

@@ -4,6 +4,7 @@
 #include <xapian.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,17 +14,32 @@
 
 namespace freshet::feed {
 
-// Only the beginning of a longer text is used, since each word is a term of the search.
-inline constexpr std::size_t kMaxQueryBytes = 512;
-// Limits within that text: words, phrases, and words per phrase; the rest is ignored. A
+// Limits besides those of search::parse_query(): terms of the search, phrases, and words per phrase. A
 // phrase is checked in every item that contains all its words, which for frequent words is most of
 // the index.
-inline constexpr std::size_t kMaxQueryWords = 32, kMaxPhrases = 2, kMaxPhraseWords = 6;
+inline constexpr std::size_t kMaxQueryTerms = 96, kMaxPhrases = 2, kMaxPhraseWords = 6;
 
-// Words are alternatives. "a phrase", +must and -not have their usual meaning; everything else,
-// including invalid syntax, is plain text. Words joined by a dot or a hyphen are a phrase; beyond
-// kMaxPhrases all words of a phrase must match, in any order. Empty if the text contains no words.
-Xapian::Query text_query(std::string_view whole, const Xapian::Stem& stemmer);
+// Terms of a reader's text that were written without a space between them.
+struct QueryRun {
+  struct Term {
+    std::string name;
+    std::uint32_t position = 0;  // within the text
+  };
+  std::vector<Term> terms;  // at least two
+};
+
+struct TextQuery {
+  Xapian::Query query;  // empty if the text contains no words
+  // An item that has the terms of a run as close together as the text ranks higher
+  // (rank_adjacent_higher()).
+  std::vector<QueryRun> runs;
+};
+
+// Searches for the words of a text (search::parse_query()). A word without its accents also
+// matches, and weighs less. Of the words of a phrase, those beyond kMaxPhraseWords only have to
+// occur; so do all words of a phrase beyond kMaxPhrases. `database` tells how frequent words are.
+// Throws Xapian::Error.
+TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database);
 
 // Builds queries from interests: the best kMaxTerms of the items' tags and title words, ranked by
 // (sum of the weights of the items that have it) × idf. Caches the terms of items for kCacheTtl.

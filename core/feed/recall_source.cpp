@@ -5,14 +5,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/search/index_folder.h"
+#include "core/search/time_slices.h"
+#include "core/text/words.h"
 
 namespace freshet::feed {
 namespace {
@@ -121,7 +126,10 @@ class RemoteShards final : public SearchSource {
     ++version_;
     Xapian::Database all;
     for (const Server& each : servers_) {
-      all.add_database(Xapian::Remote::open(each.host, each.port, kReplyTimeoutMs, kConnectTimeoutMs));
+      const Xapian::Database shard =
+          Xapian::Remote::open(each.host, each.port, kReplyTimeoutMs, kConnectTimeoutMs);
+      report_version(each, shard);
+      all.add_database(shard);
     }
     database_ = all;
     fresh_until_ = now + kRemoteRefreshInterval;
@@ -134,6 +142,24 @@ class RemoteShards final : public SearchSource {
     std::string host;
     unsigned port = 0;
   };
+  // Logs a shard whose words are of another version, once per process until it has ours. It is
+  // searched all the same: most words are equal.
+  static void report_version(const Server& server, const Xapian::Database& shard) {
+    static std::mutex mutex;
+    static std::set<std::string> reported;
+    const std::string address = server.host + ":" + std::to_string(server.port);
+    const std::string version = shard.get_metadata(search::kVersionKey);
+    const std::lock_guard lock(mutex);
+    if (version == text::pipeline_version() || shard.get_doccount() == 0) {
+      reported.erase(address);
+    } else if (reported.insert(address).second) {
+      log::warning("index_pipeline_mismatch", {{"shard", address},
+                                               {"version", version},
+                                               {"expected", text::pipeline_version()},
+                                               {"fix", "install the same version of Freshet on its host"}});
+    }
+  }
+
   std::vector<Server> servers_;
   std::optional<Xapian::Database> database_;
   Clock::time_point fresh_until_;

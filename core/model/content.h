@@ -1,5 +1,4 @@
-// Represents an item's content as a sparse vector of the terms in its title, text and tags. CJK
-// text is split into character bigrams.
+// Represents an item's content as a sparse vector of the terms in its title, text and tags.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@
 
 namespace freshet::model {
 
-// Returns the item's terms, as 64-bit hashes (xxh3), with their counts. Words are lower-cased, CJK
-// text becomes bigrams, and a tag is one term, distinct from the same word in a text. Ascending,
+// Returns the item's terms, as 64-bit hashes (xxh3), with their counts: the words and pairs of
+// core/text/words.h, and each tag as one term, distinct from the same word in a text. Ascending,
 // distinct.
 struct TermCount {
   std::uint64_t hash = 0;

@@ -18,6 +18,7 @@
 #include "core/recorder/write_batch.h"
 #include "core/redis/schema.h"
 #include "core/search/search_index.h"
+#include "core/text/words.h"
 
 namespace freshet::recorder {
 namespace {
@@ -28,6 +29,8 @@ constexpr milliseconds kMaxBackoff{500};
 constexpr milliseconds kStopPollInterval{20};  // how often a wait checks for a stop
 // Bound for changes in memory that wait for the index.
 constexpr std::size_t kMaxUnindexedChanges = 5000;
+// Of a rebuild of the index, between two reads of the streams: about 0.1 s.
+constexpr std::int64_t kReindexedAtOnce = 100;
 constexpr std::chrono::minutes kPruneInterval{30};
 
 using Clock = std::chrono::steady_clock;
@@ -91,6 +94,8 @@ struct Recorder::Impl {
   bool is_index_due() const { return Clock::now() >= index_committed_at + kIndexCommitInterval; }
   Result<void> commit_unindexed();
   Result<void> write_index();
+  bool is_index_outdated() const { return index && index->version() != text::pipeline_version(); }
+  Result<void> reindex_some();
   bool rebuilds_automatically() const { return settings.recorder.rebuild == "auto"; }
   Result<void> rebuild(const std::atomic<bool>& stop);
   Result<void> run_erasures(const std::atomic<bool>& stop);
@@ -119,6 +124,8 @@ struct Recorder::Impl {
   Clock::time_point prune_due{};           // next pruning of the counts of views
   std::unique_ptr<database::Database> database;
   std::unique_ptr<search::SearchIndex> index;
+  std::string reindexed_up_to;  // the last item of a rebuild of the index
+  Clock::time_point reindex_started_at{};
 };
 
 Recorder::Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
@@ -164,8 +171,8 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
   if (!data_loss.empty() && rebuilds_automatically()) {
     if (auto ok = rebuild(stop); !ok) return ok;
   }
-  const bool busy =
-      fanout_worker.pending_count() > 0 || erasure_worker.needs_read() || merge_worker.needs_read();
+  const bool busy = fanout_worker.pending_count() > 0 || erasure_worker.needs_read() ||
+                    merge_worker.needs_read() || is_index_outdated();
   const bool full = unindexed.item_changes.size() >= kMaxUnindexedChanges;
   if (full || (!busy && streams.is_drained())) sleep_until(index_committed_at + kIndexCommitInterval, stop);
   if (!full) {
@@ -181,6 +188,9 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
   }
   if (is_index_due()) {
     if (auto ok = commit_unindexed(); !ok) return ok;
+  }
+  if (is_index_outdated()) {
+    if (auto ok = reindex_some(); !ok) return ok;
   }
   if (Clock::now() >= prune_due) {
     if (auto ok = prune_view_counts(); !ok) return ok;
@@ -317,6 +327,38 @@ Result<void> Recorder::Impl::write_index() {
   }
   if (!written) index->rollback();
   return written;
+}
+
+// Rebuilds an index with words of another version, a few items at a time, while it is still
+// searched. Changes that are recorded meanwhile go to both.
+Result<void> Recorder::Impl::reindex_some() {
+  if (!index->is_rebuilding()) {
+    if (auto ok = index->begin_rebuild(); !ok) return ok;
+    reindexed_up_to.clear();
+    reindex_started_at = Clock::now();
+    report.reindexed_items.store(0);
+    report.items_to_reindex.store(database->item_count());
+    log::notice("index_rebuild_started",
+                {{"version", text::pipeline_version()}, {"found", index->version()}});
+  }
+  std::int64_t count = 0;
+  const std::string after = reindexed_up_to;
+  const auto read =
+      database->for_some_items(after, kReindexedAtOnce, [&](const items::Item& item) -> Result<void> {
+        ++count;
+        reindexed_up_to = item.id.str();
+        return index->put_rebuilt(item);
+      });
+  if (!read) return read;
+  const std::int64_t done = report.reindexed_items.fetch_add(count) + count;
+  if (count == kReindexedAtOnce) return {};
+  if (auto ok = commit_unindexed(); !ok) return ok;
+  if (auto ok = index->finish_rebuild(); !ok) return ok;
+  report.reindexed_items.store(0);
+  report.items_to_reindex.store(0);
+  const auto took = std::chrono::duration_cast<seconds>(Clock::now() - reindex_started_at);
+  log::notice("index_rebuilt", {{"items", std::to_string(done)}, {"seconds", std::to_string(took.count())}});
+  return {};
 }
 
 // Runs the erasures that are due. Their entries are acknowledged last, which trims the stream up to

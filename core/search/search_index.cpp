@@ -50,8 +50,11 @@ struct SearchIndex::Impl {
   Xapian::Stem stemmer;
   std::vector<TimeSlice> published;  // as listed in the stub file
   std::optional<TimeSlices> slices;
+  std::optional<TimeSlices> rebuilt;  // the new index of a rebuild
+  std::uint64_t rebuilt_uncommitted = 0;
   bool in_batch = false;
   std::uint64_t documents = 0;
+  std::string version;
 
   Impl(IndexFolder in, Xapian::Stem stem)
       : folder(std::move(in)), lock(folder.lock_file()), stemmer(std::move(stem)) {}
@@ -63,7 +66,14 @@ struct SearchIndex::Impl {
   }
   void abandon_batch() {
     slices.reset();
+    abandon_rebuild();
     end_batch();
+  }
+  // The next batch removes its folders.
+  void abandon_rebuild() {
+    if (!rebuilt) return;
+    rebuilt.reset();
+    lock.unlock(Scope::kRebuild);
   }
   void publish();
   template <class Change>
@@ -79,9 +89,11 @@ Result<void> SearchIndex::Impl::begin_batch() {
   const std::vector<TimeSlice> current = folder.slices().value_or(std::vector<TimeSlice>());
   if (slices && current == published) return {};
   slices.reset();
+  abandon_rebuild();
   slices.emplace(folder, current);
   published = current;
   documents = slices->documents();
+  version = slices->version();
   folder.remove_except(current);
   return {};
 }
@@ -93,6 +105,10 @@ void SearchIndex::Impl::publish() {
   // Keep the slices just replaced until the next call: a reader may be about to open them.
   std::vector<TimeSlice> keep = current;
   keep.insert(keep.end(), published.begin(), published.end());
+  if (rebuilt) {
+    const std::vector<TimeSlice> next = rebuilt->slices();
+    keep.insert(keep.end(), next.begin(), next.end());
+  }
   folder.remove_except(keep);
   published = current;
 }
@@ -125,12 +141,18 @@ Result<std::unique_ptr<SearchIndex>> SearchIndex::open(const SearchSettings& set
 
 Result<void> SearchIndex::put(const items::Item& item) {
   if (item.hidden) return remove(item.id);
-  return impl_->change(
-      [&] { impl_->slices->put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at); });
+  return impl_->change([&] {
+    const Xapian::Document document = make_document(item, impl_->stemmer);
+    impl_->slices->put(document, id_term(item.id), item.published_at);
+    if (impl_->rebuilt) impl_->rebuilt->put(document, id_term(item.id), item.published_at);
+  });
 }
 
 Result<void> SearchIndex::remove(const ItemId& id) {
-  return impl_->change([&] { impl_->slices->remove(id_term(id)); });
+  return impl_->change([&] {
+    impl_->slices->remove(id_term(id));
+    if (impl_->rebuilt) impl_->rebuilt->remove(id_term(id));
+  });
 }
 
 Result<void> SearchIndex::commit() {
@@ -150,6 +172,48 @@ void SearchIndex::rollback() {
 }
 
 std::uint64_t SearchIndex::documents() const { return impl_->documents; }
+
+const std::string& SearchIndex::version() const { return impl_->version; }
+
+Result<void> SearchIndex::begin_rebuild() {
+  return catch_errors([&]() -> Result<void> {
+    if (!impl_->lock.try_lock(Scope::kRebuild)) return index_locked("another rebuild is running");
+    impl_->rebuilt.emplace(impl_->folder, std::vector<TimeSlice>());
+    impl_->rebuilt_uncommitted = 0;
+    return {};
+  });
+}
+
+bool SearchIndex::is_rebuilding() const { return impl_->rebuilt.has_value(); }
+
+Result<void> SearchIndex::put_rebuilt(const items::Item& item) {
+  if (item.hidden) return {};
+  Result<void> done = catch_errors([&]() -> Result<void> {
+    impl_->rebuilt->put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at);
+    if (++impl_->rebuilt_uncommitted < kRebuildBatch) return {};
+    impl_->rebuilt->commit();
+    impl_->rebuilt_uncommitted = 0;
+    return {};
+  });
+  if (!done) impl_->abandon_rebuild();
+  return done;
+}
+
+Result<void> SearchIndex::finish_rebuild() {
+  if (auto ok = commit(); !ok) return ok;
+  Result<void> done = impl_->change([&] {
+    if (!impl_->rebuilt) return;  // the index was replaced
+    impl_->rebuilt->commit();
+    impl_->folder.publish(impl_->rebuilt->slices());
+    impl_->documents = impl_->rebuilt->documents();
+    impl_->version = impl_->rebuilt->version();
+    // The next batch opens the new index and removes the old one, which a reader may be about to open.
+    impl_->slices.reset();
+    impl_->abandon_rebuild();
+  });
+  if (done) impl_->end_batch();
+  return done;
+}
 
 struct IndexRebuild::Impl {
   IndexFolder folder;

@@ -37,6 +37,21 @@ class SearchIndex {
   void rollback();
   std::uint64_t documents() const;  // as of the last commit
 
+  // The version of the words in the index, see TimeSlices::version(). An index of another version
+  // than text::pipeline_version() should be rebuilt.
+  const std::string& version() const;
+
+  // Rebuilds the index while this object continues to write it, and searches to use it. Usage:
+  // begin_rebuild(), put_rebuilt() every item once, finish_rebuild(). In between, put() and remove()
+  // change both indexes. A rollback() abandons the rebuild, and the old index stays.
+  // Error of begin_rebuild(): also "index_locked" if another rebuild is running.
+  Result<void> begin_rebuild();
+  bool is_rebuilding() const;
+  // REQUIRES: is_rebuilding(). Ignores hidden items.
+  Result<void> put_rebuilt(const items::Item& item);
+  // REQUIRES: is_rebuilding(). Commits, and swaps the new index in by a rename.
+  Result<void> finish_rebuild();
+
  private:
   struct Impl;
   explicit SearchIndex(std::unique_ptr<Impl> impl);

@@ -7,11 +7,11 @@
 
 #include "core/base/utf8.h"
 #include "core/search/readable_text.h"
+#include "core/text/words.h"
 
 namespace freshet::search {
 namespace {
 
-constexpr Xapian::termcount kTitleWeight = 3;
 constexpr std::size_t kMaxTermBytes = 245;  // Xapian's limit
 constexpr std::size_t kTimeBytes = 8;
 constexpr std::uint64_t kSignBit = 1ULL << 63;  // flipped, so that negative times sort first
@@ -35,6 +35,51 @@ void add_exact(Xapian::Document& document, char prefix, std::string_view name) {
   if (!name.empty()) document.add_term(exact_term(prefix, name));
 }
 
+using text::Form;
+
+// Adds the words of the fields of one document.
+class WordAdder {
+ public:
+  WordAdder(Xapian::Document& document, const Xapian::Stem& stemmer)
+      : document_(document), stemmer_(stemmer), has_stemmer_(!stemmer.is_none()) {}
+
+  void add_field(std::string_view text, Xapian::termcount weight) {
+    const std::uint32_t positions = text::for_each_token(text, [&](const text::Token& token) {
+      if (token.form == Form::kFragment) {
+        document_.add_term(prefixed(kFragmentPrefix, token.term), weight);
+        return;
+      }
+      term_.assign(token.term);
+      document_.add_posting(term_, next_position_ + token.position, weight);
+      if (token.form != Form::kWord && token.form != Form::kCompound) return;
+      if (has_stemmer_) document_.add_term(prefixed(kStemPrefix, stemmer_(term_)), weight);
+      const std::string unaccented = text::without_accents(term_);
+      if (unaccented != term_) document_.add_term(prefixed(kUnaccentedPrefix, unaccented), weight);
+    });
+    next_position_ += positions + kFieldGap;
+  }
+  void add_title_words(std::string_view title) {
+    text::for_each_token(title, [&](const text::Token& token) {
+      if (token.form == Form::kWord || token.form == Form::kPair)
+        document_.add_term(prefixed(kTitlePrefix, token.term));
+    });
+  }
+
+ private:
+  static constexpr std::uint32_t kFieldGap = 100;  // keeps phrases from spanning fields
+
+  const std::string& prefixed(char prefix, std::string_view term) {
+    buffer_.assign(1, prefix).append(term);
+    return buffer_;
+  }
+
+  Xapian::Document& document_;
+  const Xapian::Stem& stemmer_;
+  bool has_stemmer_;
+  std::uint32_t next_position_ = 1;
+  std::string term_, buffer_;
+};
+
 }  // namespace
 
 Result<Xapian::Stem> make_stemmer(const std::string& name) try {
@@ -47,15 +92,13 @@ std::string id_term(const ItemId& item) { return exact_term('Q', item.view()); }
 
 Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer) {
   Xapian::Document document;
-  Xapian::TermGenerator words;
-  words.set_flags(Xapian::TermGenerator::FLAG_CJK_NGRAM);
-  words.set_stemmer(stemmer);
-  words.set_document(document);
-  words.index_text(item.title, kTitleWeight);
-  words.index_text_without_positions(item.title, 1, std::string(1, kTitlePrefix));
-  words.increase_termpos();  // keeps phrases from spanning title and text
+  WordAdder words(document, stemmer);
+  words.add_field(item.title, kTitleWeight);
+  words.add_title_words(item.title);
+  for (const TagName& tag : item.tags) words.add_field(tag.view(), kTagWeight);
+  words.add_field(item.author, kAuthorWeight);
   std::string buffer;
-  words.index_text(std::string(readable_text(item.text, item.text_format, buffer)));
+  words.add_field(readable_text(item.text, item.text_format, buffer), kTextWeight);
   document.add_boolean_term(id_term(item.id));
   for (const TagName& tag : item.tags) add_exact(document, kTagPrefix, utf8::fold(tag.view()));
   add_exact(document, 'A', author_key(item.author_id, item.author, buffer));

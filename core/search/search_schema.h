@@ -1,13 +1,17 @@
 // Terms and values of a document of the search index. Used by the writer and by recall.
 //
 //   Q{id}        the item, unique in the index                boolean; a long id ends with a hash
-//   {word}       title (three times) and readable text        with positions
+//   {word}       of title, tags, author and readable text     with positions
+//   F{word}      a word without accents, if it has any
+//   G{letters}   three characters of a run that a dictionary split into words
 //   S{word}      title                                        source of reader interests
 //   K{tag}       tags, folded
 //   A{author}    the author's key, folded
 //   Z…           stems of the words, if a stemmer is configured
 //   value 0      published_at, sortable_serialise()           time ranges
 //   value 1      published_at and id, see order_key()         order of ties
+//
+// Words are those of core/text/words.h.
 #pragma once
 
 #include <xapian.h>
@@ -26,6 +30,12 @@ inline constexpr Xapian::valueno kPublishedSlot = 0;
 inline constexpr Xapian::valueno kOrderSlot = 1;
 inline constexpr char kTitlePrefix = 'S';
 inline constexpr char kTagPrefix = 'K';
+inline constexpr char kUnaccentedPrefix = 'F';
+inline constexpr char kFragmentPrefix = 'G';
+inline constexpr char kStemPrefix = 'Z';
+
+// How often a word of each field counts.
+inline constexpr Xapian::termcount kTitleWeight = 4, kTagWeight = 3, kAuthorWeight = 2, kTextWeight = 1;
 
 // Errors: kInternal "bad_stemmer" if Xapian does not know the language.
 Result<Xapian::Stem> make_stemmer(const std::string& name);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/text/words.h"
+
 namespace freshet::search {
 
 bool TimeSlices::OpenSlice::contains(const std::string& id_term) const {
@@ -14,9 +16,12 @@ std::uint64_t TimeSlices::OpenSlice::documents() const {
 }
 
 TimeSlices::TimeSlices(IndexFolder folder, const std::vector<TimeSlice>& slices)
-    : folder_(std::move(folder)) {
+    : folder_(std::move(folder)), version_(text::pipeline_version()) {
   for (const TimeSlice& each : slices) {
     open_slices_.push_back({each, Xapian::Database(folder_.path_of(each)), std::nullopt});
+    if (const std::string version = open_slices_.back().reader.get_metadata(kVersionKey);
+        version != text::pipeline_version())
+      version_ = version;
   }
 }
 
@@ -42,6 +47,7 @@ TimeSlices::OpenSlice& TimeSlices::slice_for(UnixSeconds published) {
   if (successor != open_slices_.begin()) slice.begin = std::max(slice.begin, std::prev(successor)->slice.end);
   OpenSlice& opened = *open_slices_.insert(successor, {slice, Xapian::Database(), std::nullopt});
   opened.writer.emplace(folder_.path_of(slice), Xapian::DB_CREATE);
+  writer(opened).set_metadata(kVersionKey, version_);
   return opened;
 }
 

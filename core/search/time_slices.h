@@ -19,6 +19,9 @@
 
 namespace freshet::search {
 
+// Name of a slice's metadata that holds the version of its words.
+inline constexpr char kVersionKey[] = "pipeline";
+
 inline constexpr std::size_t kMaxSlices = 5;
 inline constexpr std::size_t kUnmergedSlices = 4;  // the most recent slices, which are never merged
 
@@ -42,6 +45,9 @@ class TimeSlices {
 
   std::vector<TimeSlice> slices() const;
   std::uint64_t documents() const;
+  // Of the words in all slices: text::pipeline_version(), or another one if any slice was written
+  // with that. New slices are marked with it.
+  const std::string& version() const { return version_; }
 
  private:
   struct OpenSlice {
@@ -58,6 +64,7 @@ class TimeSlices {
 
   IndexFolder folder_;
   std::vector<OpenSlice> open_slices_;  // oldest first
+  std::string version_;
 };
 
 }  // namespace freshet::search

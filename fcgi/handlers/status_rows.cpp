@@ -54,7 +54,9 @@ Rows recorder_rows(Scoreboard& board) {
           {"recorder items", report.items.load(kRelaxed)},
           {"recorder last commit", report.last_commit.load(kRelaxed)},
           {"recorder lag entries", to_int64(report.lag_entries.load(kRelaxed))},
-          {"recorder lag age ms", report.lag_age_ms.load(kRelaxed)}};
+          {"recorder lag age ms", report.lag_age_ms.load(kRelaxed)},
+          {"recorder reindexed items", report.reindexed_items.load(kRelaxed)},
+          {"recorder items to reindex", report.items_to_reindex.load(kRelaxed)}};
 }
 
 // Rows that a worker sampled from Redis some seconds ago. Empty before the first sample.

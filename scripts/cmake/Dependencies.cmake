@@ -18,6 +18,7 @@ pkg_check_modules(systemd REQUIRED IMPORTED_TARGET libsystemd)
 pkg_check_modules(sqlite REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(xapian REQUIRED IMPORTED_TARGET xapian-core)
 pkg_check_modules(icu REQUIRED IMPORTED_TARGET icu-uc)
+pkg_check_modules(icu_i18n REQUIRED IMPORTED_TARGET icu-i18n)  # only when building
 pkg_check_modules(libxml REQUIRED IMPORTED_TARGET libxml-2.0)
 pkg_check_modules(md4c REQUIRED IMPORTED_TARGET md4c)
 # Not by pkg-config, which needs 15 s to resolve all of Abseil on Debian 13.

@@ -129,6 +129,24 @@ TEST_CASE_METHOD(File, "iteration stops at the first error, and can be repeated"
   CHECK(ids(*database).size() == 4);
 }
 
+TEST_CASE_METHOD(File, "items are read some at a time, from an id on", "[database]") {
+  auto database = open();
+  for (const char* id : {"a", "b", "c", "d"}) put(*database, make_item(id));
+  const auto some = [&](std::string_view after, std::int64_t limit) {
+    std::string read;
+    REQUIRE(database->for_some_items(after, limit, [&](const items::Item& each) {
+      read += each.id.str();
+      return Result<void>();
+    }));
+    return read;
+  };
+  CHECK(some("", 2) == "ab");
+  CHECK(some("b", 2) == "cd");
+  CHECK(some("bb", 9) == "cd");
+  CHECK(some("d", 2).empty());
+  CHECK(some("", -1) == "abcd");
+}
+
 TEST_CASE_METHOD(File, "the last entry is committed with its transaction", "[database]") {
   auto database = open();
   CHECK(database->last_entry("").value_or("?").empty());

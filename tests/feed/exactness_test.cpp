@@ -65,7 +65,7 @@ void compare(RandomItems& random, const Xapian::Database& database, const Recall
                      0.1 + static_cast<double>(random.below(10))});
   }
   const std::pair<Xapian::Query, bool> queries[] = {
-      {feed::text_query(random.words(1 + random.below(13)), Xapian::Stem()), true},
+      {feed::text_query(random.words(1 + random.below(13)), Xapian::Stem(), database).query, true},
       {interests.build_query(database, liked), false},
       {Xapian::Query(), false}};
   const UnixSeconds now = kNow - seconds{static_cast<std::int64_t>(random.below(3) * random.below(900000))};

@@ -7,6 +7,7 @@
 
 #include "core/feed/recall_source.h"
 #include "core/search/index_folder.h"
+#include "core/search/query_parser.h"
 #include "tests/search/corpus.h"
 #include "tests/support/error_of.h"
 #include "tests/support/shared_files.h"
@@ -118,7 +119,7 @@ TEST_CASE_METHOD(Fixture, "only the first 512 bytes of a text are searched for",
   CHECK(search_ids(settings, std::string(512, '?') + " red").empty());
   // The text is cut before a character, never within one.
   const auto parsed = [](const std::string& text) {
-    return feed::text_query(text, Xapian::Stem()).get_description();
+    return feed::text_query(text, Xapian::Stem(), Xapian::Database()).query.get_description();
   };
   for (const std::string character : {"é", "文"}) {
     for (std::size_t room = 0; room <= character.size(); ++room) {
@@ -129,28 +130,25 @@ TEST_CASE_METHOD(Fixture, "only the first 512 bytes of a text are searched for",
   }
 }
 
-TEST_CASE("only a limited number of words, phrases and words per phrase are used", "[search]") {
+TEST_CASE("only a limited number of words, terms, phrases and words per phrase are used", "[search]") {
   const auto parsed = [](const std::string& text) {
-    return feed::text_query(text, Xapian::Stem()).get_description();
+    return feed::text_query(text, Xapian::Stem(), Xapian::Database()).query;
   };
   std::string words, all;
   for (std::size_t i = 0; i < 40; ++i) {
     words += "w" + std::to_string(i) + " ";
-    if (i < feed::kMaxQueryWords)
-      all += (i ? " OR w" : "w") + std::to_string(i) + "@" + std::to_string(i + 1);
+    if (i < search::kMaxQueryWords) all += (i ? " OR w" : "w") + std::to_string(i);
   }
-  CHECK(parsed(words) == "Query((" + all + "))");
-  CHECK(parsed("\"a b c d e f g h\"") ==
-        "Query((a@1 PHRASE 6 b@2 PHRASE 6 c@3 PHRASE 6 d@4 PHRASE 6 e@5 PHRASE 6 f@6))");
-  CHECK(parsed("\"a b\" c-d e.f \"g h\"") ==
-        "Query(((a@1 PHRASE 2 b@2) OR (c@3 PHRASE 2 d@4) OR (e@5 AND f@6) OR (g@7 AND h@8)))");
-  CHECK(parsed("+a b -c") == "Query(((a@1 AND_MAYBE b@2) AND_NOT c@3))");
-  // A character of a script without spaces counts as half a word, a pair of them as one.
-  std::string letters;
-  for (int i = 0; i < 100; ++i) letters += "\u8bed";
-  const auto query = feed::text_query(letters, Xapian::Stem());
-  CHECK(query.get_length() <= 2 * feed::kMaxQueryWords);
-  CHECK(query.get_length() > feed::kMaxQueryWords);
+  CHECK(parsed(words).get_description() == "Query((" + all + "))");
+  CHECK(parsed("\"a b c d e f g h\"").get_description() ==
+        "Query(((a PHRASE 6 b PHRASE 6 c PHRASE 6 d PHRASE 6 e PHRASE 6 f) AND g AND h))");
+  CHECK(parsed("\"a b\" c-d \"e f\" \"g h\"").get_description() ==
+        "Query(((a PHRASE 2 b) OR c OR d OR (e PHRASE 2 f) OR (g AND h)))");
+  CHECK(parsed("+a b -c").get_description() == "Query(((a AND_MAYBE b) AND_NOT c))");
+  std::string run;
+  for (int i = 0; i < 85; ++i) run += "\u8bed\u6587";
+  CHECK(parsed(run).get_length() == feed::kMaxQueryTerms);
+  CHECK(parsed("\"" + run + "\"").get_length() == feed::kMaxQueryTerms);
 }
 
 TEST_CASE_METHOD(Fixture, "a search for a phrase that is nearly everywhere ends with its budget",
@@ -210,7 +208,7 @@ TEST_CASE_METHOD(Fixture, "no string of the BLNS corpus is an error or matches a
   std::ifstream lines(*list);
   while (std::getline(lines, line)) {
     if (line.empty()) continue;
-    line.resize(std::min(line.size(), feed::kMaxQueryBytes));
+    line.resize(std::min(line.size(), search::kMaxQueryBytes));
     INFO(line);
     const auto recalled = recall.search({line, {}, kNow, 10});
     REQUIRE(recalled.has_value());

@@ -64,6 +64,8 @@ TEST_CASE("the keys for Redis and the recorder have their own numbers", "[status
   report.last_commit = 3004;
   report.lag_entries = 3005;
   report.lag_age_ms = 3006;
+  report.reindexed_items = 3007;
+  report.items_to_reindex = 3008;
   board.redis_sample().key_stats.store({.sampled_at = 4001,
                                         .hot_rank = 4002,
                                         .hot_published = 4003,
@@ -81,7 +83,7 @@ TEST_CASE("the keys for Redis and the recorder have their own numbers", "[status
       const char* const part :
       {R"("redis commands":2001,"redis round trips":2002,"redis errors":2003,"redis reconnects":2004,)",
        R"("recorder entries":3001,"recorder malformed":3002,"recorder items":3003,"recorder last commit":3004,)"
-       R"("recorder lag entries":3005,"recorder lag age ms":3006)",
+       R"("recorder lag entries":3005,"recorder lag age ms":3006,"recorder reindexed items":3007,"recorder items to reindex":3008)",
        R"("sampled at":4001,"redis server":"Valkey 8.1.1","hot rank":4002,"hot published":4003,"hot hidden":4004,"stream entries":4005,)"
        R"("seen filter":"fingerprints","seen bytes":4006,"seen false positive rate":0.125,)"
        R"("seen impressions today":4007,"seen fill today":0.25)"})

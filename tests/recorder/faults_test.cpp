@@ -5,7 +5,10 @@
 #include <csignal>
 #include <fstream>
 
+#include "core/search/index_folder.h"
 #include "core/search/search_index.h"
+#include "core/search/time_slices.h"
+#include "core/text/words.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/error_of.h"
@@ -276,6 +279,100 @@ TEST_CASE_METHOD(FaultFixture, "the recorder waits while the index is rebuilt, t
     REQUIRE((*rebuild)->finish());
   }
   REQUIRE(becomes_idle());
+  put(item("after", "After"));
+  REQUIRE(becomes_idle());
+  stop();
+  check_all();
+}
+
+TEST_CASE_METHOD(FaultFixture,
+                 "an index of another version is rebuilt while it is searched and written, with progress",
+                 "[recorder]") {
+  start();
+  std::vector<items::Item> many;
+  for (int i = 0; i < 1500; ++i) {
+    many.push_back(item("many" + std::to_string(i), "word", 1700000000 - i * 3600));
+    for (int word = 0; word < 400; ++word)
+      many.back().text += " w" + std::to_string(i * word);  // takes a second
+  }
+  put_many(many);
+  REQUIRE(becomes_idle());
+  stop();
+  const search::IndexFolder folder_of_index(settings.search.index);
+  const std::vector<search::TimeSlice> old = folder_of_index.slices().value();
+  for (const search::TimeSlice& each : old) {
+    Xapian::WritableDatabase slice(folder_of_index.path_of(each), Xapian::DB_OPEN);
+    slice.set_metadata(search::kVersionKey, "an older version");
+    for (auto post = slice.postlist_begin("word"); post != slice.postlist_end("word"); ++post) {
+      Xapian::Document document = slice.get_document(*post);
+      document.add_term("outdated");
+      slice.replace_document(*post, document);
+    }
+    slice.commit();
+  }
+  start();
+  REQUIRE(eventually([&] { return shared->report.items_to_reindex.load() == 1500; }));
+  put(item("many7", "changed"));
+  remove("many8");
+  bool was_searched_old = false;
+  REQUIRE(eventually([&] {
+    Xapian::Database index;
+    try {
+      index = Xapian::Database(settings.search.index);
+      CHECK(index.get_termfreq("word") >= 1498);
+      if (index.term_exists("outdated")) {
+        was_searched_old = true;
+        return false;
+      }
+    } catch (const Xapian::Error&) {  // the index was just swapped or committed twice
+      return false;
+    }
+    return true;
+  }));
+  CHECK(was_searched_old);
+  REQUIRE(becomes_idle());
+  CHECK(eventually([&] { return shared->report.items_to_reindex.load() == 0; }));
+  CHECK(shared->report.reindexed_items.load() == 0);
+  put(item("after", "After"));
+  REQUIRE(becomes_idle());
+  stop();
+  const std::vector<search::TimeSlice> rebuilt = folder_of_index.slices().value();
+  for (const search::TimeSlice& each : rebuilt) {
+    CHECK(Xapian::Database(folder_of_index.path_of(each)).get_metadata(search::kVersionKey) ==
+          text::pipeline_version());
+    CHECK(std::find(old.begin(), old.end(), each) == old.end());
+  }
+  check_all();
+}
+
+TEST_CASE_METHOD(FaultFixture, "a rebuild of an outdated index that is killed starts again", "[recorder]") {
+  start();
+  std::vector<items::Item> many;
+  for (int i = 0; i < 3000; ++i) {
+    many.push_back(item("many" + std::to_string(i), "word"));
+    for (int word = 0; word < 100; ++word) many.back().text += " w" + std::to_string(i * word);
+  }
+  put_many(many);
+  REQUIRE(becomes_idle());
+  stop();
+  const search::IndexFolder folder_of_index(settings.search.index);
+  const std::vector<search::TimeSlice> old = folder_of_index.slices().value();
+  for (const search::TimeSlice& each : old) {
+    Xapian::WritableDatabase slice(folder_of_index.path_of(each), Xapian::DB_OPEN);
+    slice.set_metadata(search::kVersionKey, "an older version");
+    slice.commit();
+  }
+  for (int i = 0; i < 2; ++i) {
+    start_process();
+    REQUIRE(eventually([&] { return shared->report.reindexed_items.load() > 0; }));
+    kill_process();
+    shared->report.reindexed_items.store(0);
+  }
+  start();
+  REQUIRE(eventually([&] {
+    return Xapian::Database(folder_of_index.path_of(folder_of_index.slices()->front()))
+               .get_metadata(search::kVersionKey) == text::pipeline_version();
+  }));
   put(item("after", "After"));
   REQUIRE(becomes_idle());
   stop();

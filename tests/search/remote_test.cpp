@@ -12,9 +12,11 @@
 #include <random>
 #include <thread>
 
+#include "core/search/index_folder.h"
+#include "core/search/time_slices.h"
 #include "tests/search/corpus.h"
-
 #include "tests/support/error_of.h"
+#include "tests/support/log_file.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -180,4 +182,25 @@ TEST_CASE_METHOD(Fixture, "items written on a shard server are found, in old and
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(all);
+}
+
+TEST_CASE_METHOD(Fixture, "a shard with words of another version is searched and reported once", "[search]") {
+  for (int i = 0; i < 2; ++i) write_index(halves[i], {item(std::to_string(i), "whale")}), serve(i);
+  const search::IndexFolder index(halves[1].search.index);
+  {
+    Xapian::WritableDatabase slice(index.path_of(index.slices()->front()), Xapian::DB_OPEN);
+    slice.set_metadata(search::kVersionKey, "an older version");
+    slice.commit();
+  }
+  const LogFile log("warning");
+  for (int i = 0; i < 2; ++i) {
+    feed::BlockingRecall recall(shards);
+    CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+  }
+  const std::string lines = LogFile::lines(log.path());
+  INFO(lines);
+  const std::size_t first = lines.find("event=index_pipeline_mismatch shard=" + shards.search.shards[1]);
+  REQUIRE(first != std::string::npos);
+  CHECK(lines.find("index_pipeline_mismatch", first + 30) == std::string::npos);
+  CHECK(lines.find("index_pipeline_mismatch") == first + 6);
 }

@@ -1176,6 +1176,10 @@ export interface components {
             "recorder last commit": number;
             "recorder lag entries": number;
             "recorder lag age ms": number;
+            /** @description of a rebuild of the search index in progress */
+            "recorder reindexed items": number;
+            /** @description 0: the index is not being rebuilt */
+            "recorder items to reindex": number;
             recorder: string;
             "recorder reason": string;
             /** @description the current or last recorder, on any host */
@@ -3943,6 +3947,8 @@ export interface operations {
                      *       "recorder last commit": 1795392690,
                      *       "recorder lag entries": 0,
                      *       "recorder lag age ms": 0,
+                     *       "recorder reindexed items": 0,
+                     *       "recorder items to reindex": 0,
                      *       "sampled at": 1795392690,
                      *       "redis server": "Redis 7.0.15",
                      *       "hot rank": 1,
