@@ -174,6 +174,8 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
                          bool is_noted) { feed.record_use(reader, item, at, is_noted); });
   }
   users.erase_again(background, make_scheduler(erased_visitors_timer));
+  reads.on_covisit(
+      [this](const ItemId& before, const ItemId& item) { view_counts.add_covisit(before, item); });
   feed.on_impressions([this](std::span<const ItemId> page) { impressions.add(page); });
 }
 

@@ -4,7 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
 #include <utility>
 
 #include "core/base/hex.h"
@@ -29,6 +33,8 @@ enum StatementId : std::size_t {
   kGetMeta,
   kMetaOf,
   kAddViews,
+  kAddCovisits,
+  kCovisits,
   kStatementCount
 };
 constexpr std::array<std::string_view, kStatementCount> kSql{
@@ -50,7 +56,11 @@ constexpr std::array<std::string_view, kStatementCount> kSql{
     "SELECT value FROM meta WHERE name = ?1",
     "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2",
     "INSERT INTO view_counts (bucket, seconds, item, views) VALUES (?1, ?2, ?3, ?4)"
-    " ON CONFLICT (bucket, item) DO UPDATE SET views = views + excluded.views"};
+    " ON CONFLICT (bucket, item) DO UPDATE SET views = views + excluded.views",
+    "INSERT INTO covisits (day, item, next, count, recent) VALUES (?1, ?2, ?3, ?4, ?5)"
+    " ON CONFLICT (day, item, next) DO UPDATE SET count = count + excluded.count, recent ="
+    " max(recent, excluded.recent) + log2(1 + pow(2, -abs(recent - excluded.recent)))",
+    "SELECT next, count, recent FROM covisits WHERE day = ?1 AND item = ?2"};
 // The statements of prune_view_counts(). The first bucket of an hour becomes the hour.
 constexpr std::string_view kDeleteOldViews = "DELETE FROM view_counts WHERE bucket < ?1";
 constexpr std::array<std::string_view, 3> kMergeViews{
@@ -60,11 +70,16 @@ constexpr std::array<std::string_view, 3> kMergeViews{
     " ON CONFLICT (bucket, item) DO UPDATE SET views = views + excluded.views",
     "DELETE FROM view_counts WHERE bucket < ?1 AND seconds < 3600 AND bucket % 3600 <> 0",
     "UPDATE view_counts SET seconds = 3600 WHERE bucket < ?1 AND seconds < 3600"};
+constexpr std::int64_t kDaySeconds = 86400;
 constexpr std::string_view kLargeBuckets =
     "SELECT bucket FROM view_counts WHERE bucket < ?1 GROUP BY bucket HAVING count(*) > ?2";
 constexpr std::string_view kDropLeastViewed =
     "DELETE FROM view_counts WHERE bucket = ?1 AND item NOT IN"
     " (SELECT item FROM view_counts WHERE bucket = ?1 ORDER BY views DESC, item LIMIT ?2)";
+constexpr std::string_view kDeleteOldCovisits = "DELETE FROM covisits WHERE day < ?1";
+constexpr std::string_view kDropLeastCovisited =
+    "DELETE FROM covisits WHERE day = ?1 AND (item, next) IN (SELECT item, next FROM covisits WHERE day = ?1"
+    " ORDER BY recent DESC, item, next LIMIT -1 OFFSET ?2)";
 // The key of a cluster's partition has ':' and its tag appended.
 constexpr std::string_view kLastEntryKey = "last_entry";
 constexpr std::string_view kLastEntryKeyEnd = "last_entry;";
@@ -317,6 +332,67 @@ Result<void> Database::prune_view_counts(UnixSeconds now) {
   FRESHET_TRY(drop, impl_->db->prepare(kDropLeastViewed));
   for (const std::int64_t bucket : buckets) {
     if (auto ok = drop->bind(1, bucket).bind(2, kMaxViewedItems).run(); !ok) return ok;
+  }
+  return {};
+}
+
+namespace {
+
+std::int64_t day_of(UnixSeconds at) { return unix_s(at) / kDaySeconds * kDaySeconds; }
+
+// log2(2^a + 2^b); b is finite.
+double add_log2(double a, double b) { return std::max(a, b) + std::log2(1 + std::exp2(-std::abs(a - b))); }
+
+}  // namespace
+
+Result<void> Database::add_covisits(const ItemId& item, const ItemId& next, UnixSeconds at,
+                                    std::int64_t count, UnixSeconds now) {
+  if (day_of(at) < day_of(now - kCovisitsKept) || at > now) return {};
+  const double half_lives =
+      static_cast<double>(unix_s(at)) / static_cast<double>(items::kCovisitHalfLife.count());
+  const std::optional<double> recent = std::log2(static_cast<double>(count)) + half_lives;
+  PreparedStatement& add = impl_->queries[kAddCovisits];
+  add.bind(1, day_of(at)).bind(2, item.view()).bind(3, next.view()).bind(4, count).bind(5, recent);
+  return add.run();
+}
+
+Result<std::vector<items::Covisit>> Database::covisits(const ItemId& item, std::size_t limit,
+                                                       UnixSeconds now) {
+  struct Pair {
+    std::int64_t count = 0;
+    double recent = -std::numeric_limits<double>::infinity();
+  };
+  std::unordered_map<std::string, Pair> pairs;
+  PreparedStatement& query = impl_->queries[kCovisits];
+  for (std::int64_t day = day_of(now - kCovisitsKept); day <= day_of(now); day += kDaySeconds) {
+    query.bind(1, day).bind(2, item.view());
+    for (;;) {
+      FRESHET_TRY(has_row, query.step());
+      if (!*has_row) break;
+      Pair& pair = pairs[std::string(query.text(0))];
+      pair.count += query.integer(1);
+      pair.recent = add_log2(pair.recent, query.real(2));
+    }
+    query.reset();
+  }
+  std::vector<items::Covisit> out;
+  for (const auto& [next, pair] : pairs) {
+    if (pair.count >= kMinCovisits) out.push_back({ItemId::trusted(next), pair.recent});
+  }
+  std::ranges::sort(out, [](const items::Covisit& a, const items::Covisit& b) {
+    return a.recent != b.recent ? a.recent > b.recent : a.next < b.next;
+  });
+  out.resize(std::min(out.size(), limit));
+  return out;
+}
+
+Result<void> Database::prune_covisits(UnixSeconds now) {
+  const std::int64_t oldest = day_of(now - kCovisitsKept);
+  FRESHET_TRY(remove_old, impl_->db->prepare(kDeleteOldCovisits));
+  if (auto ok = remove_old->bind(1, oldest).run(); !ok) return ok;
+  FRESHET_TRY(drop, impl_->db->prepare(kDropLeastCovisited));
+  for (std::int64_t day = oldest; day <= day_of(now); day += kDaySeconds) {
+    if (auto ok = drop->bind(1, day).bind(2, kMaxCovisits).run(); !ok) return ok;
   }
   return {};
 }

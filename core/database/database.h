@@ -18,6 +18,7 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/database/database_readers.h"
+#include "core/items/covisits.h"
 #include "core/items/ports.h"
 
 namespace freshet::database {
@@ -77,6 +78,19 @@ class Database {
   // over, merges buckets older than kViewBucketsKept by the hour, and deletes those older than
   // kViewHoursKept. Call in a transaction. O(rows).
   Result<void> prune_view_counts(UnixSeconds now);
+
+  // Counts that `next` was read after `item` at a time. Ignores times that are to come or more than
+  // kCovisitsKept ago.
+  Result<void> add_covisits(const ItemId& item, const ItemId& next, UnixSeconds at, std::int64_t count,
+                            UnixSeconds now);
+  // Returns the items that were read after `item` at least kMinCovisits times in the days that are
+  // kept, the most recent first. O(rows of the item).
+  Result<std::vector<items::Covisit>> covisits(const ItemId& item, std::size_t limit, UnixSeconds now);
+  // Bounds the pairs: keeps the kMaxCovisits most recent ones of each day, and deletes days older
+  // than kCovisitsKept. Call in a transaction. O(rows).
+  Result<void> prune_covisits(UnixSeconds now);
+  static constexpr std::int64_t kMinCovisits = 3, kMaxCovisits = 100'000;
+  static constexpr seconds kCovisitsKept{3 * 86400};
   static constexpr std::int64_t kViewBucketSeconds = 300, kMaxViewedItems = 2000;
   static constexpr seconds kViewBucketsKept{2 * 86400}, kViewHoursKept{14 * 86400};
 

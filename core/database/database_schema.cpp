@@ -105,6 +105,17 @@ CREATE TABLE view_counts (
   views INTEGER NOT NULL,
   PRIMARY KEY (bucket, item)
 ) STRICT, WITHOUT ROWID;
+)sql",
+    // 6: how often an item was read after another one, without readers. Items may be unknown.
+    R"sql(
+CREATE TABLE covisits (
+  day INTEGER NOT NULL,  -- unix seconds of its start
+  item TEXT NOT NULL,
+  next TEXT NOT NULL,    -- read after `item`
+  count INTEGER NOT NULL,
+  recent REAL NOT NULL,  -- log2 of the sum in which each halves every hour, plus unix hours
+  PRIMARY KEY (day, item, next)
+) STRICT, WITHOUT ROWID;
 )sql"};
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

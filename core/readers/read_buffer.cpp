@@ -122,9 +122,17 @@ void ReadBuffer::write(const Readers& readers) {
         pending_ -= reader.interests.size() + reader.views.size();
         reader = {{}, {}, now_() + kPause};
       }
-      write_queue_.post(std::move(out), std::move(events));
+      write_queue_.post(std::move(out), std::move(events),
+                        [this](std::span<const redis::Reply> replies) { report_covisits(replies.front()); });
     }
   }
+}
+
+void ReadBuffer::report_covisits(const redis::Reply& items) const {
+  if (!on_covisit_) return;
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+    on_covisit_(ItemId::trusted(std::string(redis::string_at(items, i))),
+                ItemId::trusted(std::string(redis::string_at(items, i + 1))));
 }
 
 }  // namespace freshet::readers

@@ -40,6 +40,11 @@ class ReadBuffer {
   void add_interest(const ReaderId& reader, const ItemId& item, milliseconds dwell);
   // Adds a view of a topic, now, to the reader's history. Spooled if Redis is unavailable.
   void add_view(const View& view);
+  // Called for each view that followed one of another item by the same reader within half an hour,
+  // once it is written, unless the reader's history has a view of `item` in the day before. Not
+  // called for spooled views.
+  using OnCovisit = std::function<void(const ItemId& before, const ItemId& item)>;
+  void on_covisit(OnCovisit callback) { on_covisit_ = std::move(callback); }
   // Writes everything that is pending.
   void flush();
   std::size_t pending() const { return pending_; }  // reads
@@ -58,12 +63,14 @@ class ReadBuffer {
   void wake();
   void sweep();
   void write(const Readers& readers);
+  void report_covisits(const redis::Reply& items) const;
 
   redis::WriteQueue& write_queue_;
   const Settings& settings_;
   const redis::Keys keys_;
   const redis::RunAfter after_;
   const Now now_;
+  OnCovisit on_covisit_;
   ReaderMap readers_;  // with pending reads, or written within the last second
   Readers due_;        // to be written in the next iteration
   std::chrono::steady_clock::time_point next_sweep_{};

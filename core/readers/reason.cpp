@@ -43,6 +43,10 @@ std::string_view reason_name(Reason::Kind kind) {
       return "query";
     case Reason::Kind::kFollowed:
       return "followed";
+    case Reason::Kind::kAlsoRead:
+      return "also_read";
+    case Reason::Kind::kSimilar:
+      return "similar";
     case Reason::Kind::kMore:
       return "more";
   }
@@ -70,6 +74,10 @@ std::string reason_text(const Reason& reason) {
       return "matches your search";
     case Reason::Kind::kFollowed:
       return reason.name.empty() ? "from someone you follow" : "by " + reason.name + ", whom you follow";
+    case Reason::Kind::kAlsoRead:
+      return "readers of this also read it";
+    case Reason::Kind::kSimilar:
+      return "similar to this";
     case Reason::Kind::kMore:
       return "more to read";
   }

@@ -26,6 +26,8 @@ struct Reason {
     kMatch,     // matches the tags or words of the reader's interests
     kQuery,     // matches the reader's search
     kFollowed,  // by author `name` (empty if unknown), whom the reader follows
+    kAlsoRead,  // read after the item that the page is about
+    kSimilar,   // similar to the item that the page is about
     kMore       // no specific reason
   } kind = Kind::kRising;
   ItemId item;
@@ -34,8 +36,8 @@ struct Reason {
   std::string name;
 };
 
-// "like", "author", "new_in_tag", "rising", "new", "match", "query", "followed" or "more". Stable,
-// for programs.
+// "like", "author", "new_in_tag", "rising", "new", "match", "query", "followed", "also_read",
+// "similar" or "more". Stable, for programs.
 std::string_view reason_name(Reason::Kind kind);
 
 // English, for pages that have no texts of their own: "like “Title”, which you favourited".

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,6 +28,8 @@ struct LiveItem {
   // Content vector in the model's vocabulary. Set only if the item is not in the model.
   std::vector<model::TermWeight> terms;
   std::string author_id = {};  // empty: the author's name
+  // As in the rank of trending articles (core/hot/trending.h); −infinity: no views.
+  double trend = -std::numeric_limits<double>::infinity();
 };
 
 // Views are valid as long as the catalogue.
@@ -64,13 +67,12 @@ class Catalogue {
   double recent_events(std::uint32_t item, double decay) const;
   double recent_decay(UnixSeconds now) const;
   std::span<const std::uint32_t> live_items() const { return live_items_; }  // distinct indexes
+  const LiveItem* find_live(std::uint32_t item) const;                       // null if the item is not live
   const model::Model* model() const { return model_.get(); }
   std::uint64_t generation() const { return generation_; }  // unique within this process
   std::span<const model::TermWeight> terms(std::uint32_t item) const;
 
  private:
-  const LiveItem* find_live(std::uint32_t item) const;
-
   const std::uint64_t generation_;
   std::shared_ptr<const model::Model> model_;
   std::uint32_t model_items_ = 0;

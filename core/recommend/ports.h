@@ -2,6 +2,7 @@
 // trending and new items. recommender.h implements it; unit tests fake it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,8 +26,14 @@ struct Profile {
 };
 
 struct SimilarItem {
+  enum class Source : std::uint8_t {
+    kContent,   // the model or the index
+    kCovisits,  // read after the item
+    kTrend
+  };
   ItemId item;
-  double score = 0;  // of the model's relation, > 0; not comparable between items
+  double score = 0;  // > 0; not comparable between items
+  Source source = Source::kContent;
 };
 
 class Recommender {
@@ -44,6 +51,12 @@ class Recommender {
   // The items related to this one, best first. Returns nullopt if the model does not contain the
   // item. No round trip.
   virtual std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t limit) = 0;
+  // The items that readers read after this one in the last hours, most reads first; each read
+  // counts half after items::kCovisitHalfLife. 1 RTT. Errors: Redis errors.
+  virtual Task<Result<std::vector<SimilarItem>>> covisits(const ItemId& item, UnixSeconds now) = 0;
+  // The most viewed items by trending.half_life, highest first; scores are decayed views. Round
+  // trips and errors: as find_candidates().
+  virtual Task<Result<std::vector<SimilarItem>>> trending(UnixSeconds now) = 0;
   // Algorithm and training time of the model in use, such as "rp3beta@1790000000"; "none" without a
   // model.
   virtual std::string model_name() const = 0;

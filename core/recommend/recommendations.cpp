@@ -4,6 +4,7 @@
 
 #include "core/items/card_json.h"
 #include "core/recommend/reason_builder.h"
+#include "core/recommend/similar_mix.h"
 
 namespace freshet::recommend {
 namespace {
@@ -97,6 +98,14 @@ PageDraft draft_page(const CandidateSet& candidates, const Selection& selection,
     if (each && at == page.card_ids.end()) page.card_ids.push_back(each->item);
   }
   return page;
+}
+
+readers::Reason reason_of(SimilarItem::Source source) {
+  readers::Reason out;
+  out.kind = source == SimilarItem::Source::kCovisits  ? readers::Reason::Kind::kAlsoRead
+             : source == SimilarItem::Source::kContent ? readers::Reason::Kind::kSimilar
+                                                       : readers::Reason::Kind::kRising;
+  return out;
 }
 
 // A card made from the model's metadata, for use without Redis.
@@ -278,12 +287,14 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, const Rea
   }
   if (!cards) co_return tl::unexpected(cards.error());
   const UnixSeconds now = clock_();
-  if (cards->front()->is_hidden_at(now) || (!cards->front()->known && found->empty()))
+  const bool has_related = std::ranges::any_of(
+      *found, [](const SimilarItem& each) { return each.source != SimilarItem::Source::kTrend; });
+  if (cards->front()->is_hidden_at(now) || (!cards->front()->known && !has_related))
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
   for (std::size_t i = 1; i < ids.size() && page.items.size() < limit; ++i) {
     const items::SharedCard& card = (*cards)[i];
     if (card->known && !card->is_hidden_at(now))
-      page.items.push_back({ids[i], card, (*found)[i - 1].score, {}});
+      page.items.push_back({ids[i], card, (*found)[i - 1].score, reason_of((*found)[i - 1].source)});
   }
   co_return page;
 }
@@ -298,13 +309,34 @@ void Recommendations::add_from_stale_snapshot(const std::vector<SimilarItem>& fo
     const auto index = candidates->find(each.item.view());
     if (!index || page.items.size() == limit) continue;
     const ItemMetadata metadata = candidates->metadata(*index);
-    if (metadata.published <= now) page.items.push_back({each.item, card_from(metadata), each.score, {}});
+    if (metadata.published <= now)
+      page.items.push_back({each.item, card_from(metadata), each.score, reason_of(each.source)});
   }
 }
 
+// If Redis is unavailable, the items of similar content are left.
 Task<Result<std::vector<SimilarItem>>> Recommendations::find_related(const ItemId& item, std::size_t limit,
                                                                      feed::SearchCost cost,
                                                                      SimilarPage& page) {
+  const UnixSeconds now = clock_();
+  auto covisits = co_await recommender_.covisits(item, now);
+  if (!covisits && !is_unavailable(covisits.error())) co_return tl::unexpected(covisits.error());
+  FRESHET_CO_TRY(content, co_await find_similar_content(item, limit, std::move(cost), page));
+  SimilarSources sources;
+  if (covisits) sources.covisits = std::move(*covisits);
+  sources.content = std::move(*content);
+  if (covisits && (!sources.covisits.empty() || sources.content.empty())) {
+    auto trend = co_await recommender_.trending(now);
+    if (!trend && !is_unavailable(trend.error())) co_return tl::unexpected(trend.error());
+    if (trend) sources.trend = std::move(*trend);
+  }
+  co_return mix_similar(sources, item, limit);
+}
+
+Task<Result<std::vector<SimilarItem>>> Recommendations::find_similar_content(const ItemId& item,
+                                                                             std::size_t limit,
+                                                                             feed::SearchCost cost,
+                                                                             SimilarPage& page) {
   auto known = recommender_.similar(item, limit);
   if (known && !known->empty()) {
     page.model = recommender_.model_name();

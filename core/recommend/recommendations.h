@@ -50,8 +50,8 @@ struct RecommendPage {
 };
 
 struct SimilarPage {
-  std::vector<Recommendation> items;  // not set
-  std::string model;                  // "search" if the index was used
+  std::vector<Recommendation> items;
+  std::string model;  // of the similar content; "search" if the index was used
   // kRedis: titles are from the last copy, and hidden items may appear. kIndex: only items known to
   // the model.
   std::optional<Dependency> degraded;
@@ -81,9 +81,12 @@ class Recommendations {
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
   // Returns the last trending items, unfiltered and marked as degraded.
   RecommendPage fallback_page(const RecommendRequest& request);
-  // Items similar to this one: by the model, or by the search index if the item is newer than the
-  // model. 1 RTT. If Redis is unavailable, uses the last copy of trending items and marks the page
-  // as degraded. Errors: kNotFound "unknown_item"; kInternal.
+  // The items that readers read after this one, mixed with the trend and with items of similar
+  // content (similar_mix.h): by the model, or by the search index if the item is newer than the
+  // model. 1 RTT if all titles are cached, otherwise 2; more if the trend is needed and old
+  // (Recommender::trending()).
+  // If Redis is unavailable, uses the last copy of trending items and marks the page as degraded.
+  // Errors: kNotFound "unknown_item"; kInternal.
   // Leaves out what `reader` dismissed, which takes 1 RTT more; empty: no reader.
   Task<Result<SimilarPage>> similar(const ItemId& item, const ReaderId& reader, std::size_t limit,
                                     feed::SearchCost cost = {});
@@ -100,6 +103,8 @@ class Recommendations {
   Task<Result<bool>> append_recalled(RankingTrace& trace, const std::vector<const feed::Candidate*>& eligible,
                                      std::size_t limit);
   void add_from_stale_snapshot(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
+  Task<Result<std::vector<SimilarItem>>> find_similar_content(const ItemId& item, std::size_t limit,
+                                                              feed::SearchCost cost, SimilarPage& page);
   Task<Result<std::vector<SimilarItem>>> find_related(const ItemId& item, std::size_t limit,
                                                       feed::SearchCost cost, SimilarPage& page);
 

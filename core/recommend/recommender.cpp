@@ -12,6 +12,7 @@ MappedRecommender::MappedRecommender(TrendSource& trend_source, const model::Act
     : trend_source_(trend_source),
       active_model_(model),
       refresh_interval_(settings.recommend.trend_refresh),
+      trend_half_life_(settings.trending.half_life),
       ranker_(RankingSettings::from(settings)) {}
 
 Task<Result<std::shared_ptr<const CandidateSet>>> MappedRecommender::find_candidates(Profile profile,
@@ -112,6 +113,29 @@ std::optional<std::vector<SimilarItem>> MappedRecommender::similar(const ItemId&
   for (std::size_t i = 0; i < std::min(limit, best.size()); ++i)
     out.push_back({ItemId::trusted(std::string(model->id(best[i].second))), -best[i].first});
   return out;
+}
+
+Task<Result<std::vector<SimilarItem>>> MappedRecommender::covisits(const ItemId& item, UnixSeconds now) {
+  FRESHET_CO_TRY(found, co_await trend_source_.covisits(item));
+  std::vector<SimilarItem> out;
+  for (items::Covisit& each : *found)
+    out.push_back(
+        {std::move(each.next), items::covisit_weight(each.recent, now), SimilarItem::Source::kCovisits});
+  co_return out;
+}
+
+Task<Result<std::vector<SimilarItem>>> MappedRecommender::trending(UnixSeconds now) {
+  FRESHET_CO_TRY(ready, co_await ensure_fresh());
+  std::vector<SimilarItem> out;
+  for (const std::uint32_t item : catalogue_->live_items()) {
+    const double views = hot::score_at(catalogue_->find_live(item)->trend, now, trend_half_life_);
+    if (views > 0 && catalogue_->published(item) <= now)
+      out.push_back({ItemId::trusted(std::string(catalogue_->id(item))), views, SimilarItem::Source::kTrend});
+  }
+  std::ranges::sort(out, [](const SimilarItem& a, const SimilarItem& b) {
+    return a.score != b.score ? a.score > b.score : a.item < b.item;
+  });
+  co_return out;
 }
 
 std::string MappedRecommender::model_name() const {

@@ -24,6 +24,8 @@ class MappedRecommender final : public Recommender {
                                                                     UnixSeconds now) override;
   std::shared_ptr<const CandidateSet> find_stale_candidates(const Profile& profile, UnixSeconds now) override;
   std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t limit) override;
+  Task<Result<std::vector<SimilarItem>>> covisits(const ItemId& item, UnixSeconds now) override;
+  Task<Result<std::vector<SimilarItem>>> trending(UnixSeconds now) override;
   std::string model_name() const override;
 
  private:
@@ -34,6 +36,7 @@ class MappedRecommender final : public Recommender {
   TrendSource& trend_source_;
   const model::ActiveModel& active_model_;
   const milliseconds refresh_interval_;
+  const seconds trend_half_life_;
   Ranker ranker_;
   std::shared_ptr<const Catalogue> catalogue_;
   std::shared_ptr<const model::Model> catalogue_model_;  // the model that catalogue_ was built with

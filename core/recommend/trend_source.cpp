@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "core/base/utf8.h"
-#include "core/hot/article.h"
 #include "core/items/ports.h"
 #include "core/redis/fields.h"
 #include "core/redis/partitions/partitioned_top_n.h"
@@ -47,13 +46,16 @@ Task<Result<std::vector<LiveItem>>> TrendSource::read(std::shared_ptr<const mode
       ids->begin(), ids->end(), [this](const std::string& id) { return cache_.at(id).registered; });
   if (!none_registered)
     std::erase_if(*ids, [this](const std::string& id) { return !cache_.at(id).registered; });
-  FRESHET_CO_TRY(item_points, co_await read_points(*ids));
+  FRESHET_CO_TRY(articles, co_await read_counters(*ids));
   std::vector<LiveItem> out;
   out.reserve(ids->size());
   for (std::size_t i = 0; i < ids->size(); ++i) {
     const CachedItem& cached = cache_.at((*ids)[i]);
     out.push_back(cached.item);
-    out.back().points = (*item_points)[i];
+    const hot::Article& article = (*articles)[i];
+    out.back().points = std::max(article.views_total, static_cast<double>(article.counts.pv));
+    if (const auto trend = hot::rank_score(article, hot::kTrendingModel, all_settings_))
+      out.back().trend = *trend;
     if (model && cached.has_content) out.back().terms = model::content_vector(*model, cached.content);
   }
   co_return out;
@@ -66,6 +68,8 @@ Task<Result<std::vector<std::string>>> TrendSource::read_heads() {
                       [](const PartitionKeys& partition) { return partition.rank(hot::kViewsModel); }),
       PartitionedTopN(keys_, settings_.trend_items,
                       [](const PartitionKeys& partition) { return partition.rank(hot::kEngagementModel); }),
+      PartitionedTopN(keys_, settings_.trend_items,
+                      [](const PartitionKeys& partition) { return partition.rank(hot::kTrendingModel); }),
       PartitionedTopN(
           keys_, settings_.newest_items, [](const PartitionKeys& partition) { return partition.newest(); },
           unix_s(wall_now()))};
@@ -147,20 +151,25 @@ Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& id
   co_return Result<void>();
 }
 
-Task<Result<std::vector<double>>> TrendSource::read_points(const std::vector<std::string>& ids) {
-  std::vector<double> out;
+Task<Result<std::vector<hot::Article>>> TrendSource::read_counters(const std::vector<std::string>& ids) {
+  std::vector<hot::Article> out;
   out.reserve(ids.size());
   for (std::size_t from = 0; from < ids.size(); from += kChunkItems) {
     const std::size_t end = std::min(from + kChunkItems, ids.size());
     Pipeline command;
     for (std::size_t i = from; i < end; ++i) hot::append_article_read(command, keys_, ids[i]);
     FRESHET_CO_TRY(replies, co_await redis_.run(command));
-    for (const redis::Reply& each : *replies) {
-      const hot::Article article = hot::parse_article(each, wall_now(), all_settings_);
-      out.push_back(std::max(article.views_total, static_cast<double>(article.counts.pv)));
-    }
+    for (const redis::Reply& each : *replies)
+      out.push_back(hot::parse_article(each, wall_now(), all_settings_));
   }
   co_return out;
+}
+
+Task<Result<std::vector<items::Covisit>>> TrendSource::covisits(const ItemId& item) {
+  Pipeline command;
+  command.add("GET", keys_.covisits(item.view()));
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
+  co_return items::parse_covisits(reply->text());
 }
 
 }  // namespace freshet::recommend

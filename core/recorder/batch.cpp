@@ -142,20 +142,43 @@ Result<ParsedEntry> parse_reader_entry(const redis::Reply& fields, std::string_v
   return ReaderChange(DismissalRemoval{*reader, *item, *at});
 }
 
+constexpr std::int64_t kMaxViews = 1'000'000'000;  // so that sums do not overflow
+
+Result<void> parse_covisits(std::string_view text, ViewCounts& out) {
+  const std::string member(items::kCovisitsField);
+  const auto words = redis::split_words(text, kIdSeparator);
+  if (words.size() % 3 != 1) return fail(ErrorCode::kInvalid, "bad_counts", member);
+  if (!is_time(words.front())) return fail(ErrorCode::kInvalid, "bad_time", member);
+  out.covisits_at = UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(words.front())}};
+  for (std::size_t i = 1; i < words.size(); i += 3) {
+    auto item = ItemId::parse(words[i], member), next = ItemId::parse(words[i + 1], member);
+    if (!item || !next || *item == *next) return fail(ErrorCode::kInvalid, "bad_id", member);
+    const auto count = redis::parse_or_zero<std::int64_t>(words[i + 2]);
+    if (count <= 0 || count > kMaxViews) return fail(ErrorCode::kInvalid, "bad_number", member);
+    out.covisits.push_back({std::move(*item), std::move(*next), count});
+  }
+  return {};
+}
+
 Result<ParsedEntry> parse_view_counts(const redis::Reply& fields, std::string_view) {
-  constexpr std::int64_t kMaxViews = 1'000'000'000;  // so that sums do not overflow
-  const auto words = redis::split_words(field_value(fields, items::kCountsField), kIdSeparator);
-  if (words.empty() || words.size() % 3 != 0) return fail(ErrorCode::kInvalid, "bad_counts", "views");
   ViewCounts out;
+  const std::string_view covisits = field_value(fields, items::kCovisitsField);
+  if (!covisits.empty()) {
+    if (auto ok = parse_covisits(covisits, out); !ok) return tl::unexpected(ok.error());
+  }
+  const std::string_view views = field_value(fields, items::kCountsField);
+  if (views.empty() && !covisits.empty()) return out;
+  const auto words = redis::split_words(views, kIdSeparator);
+  if (words.empty() || words.size() % 3 != 0) return fail(ErrorCode::kInvalid, "bad_counts", "views");
   for (std::size_t i = 0; i < words.size(); i += 3) {
     const auto bucket = redis::parse_or_zero<std::int64_t>(words[i]);
     if (!is_time(words[i]) || bucket % items::kViewBucket.count() != 0)
       return fail(ErrorCode::kInvalid, "bad_time", "views");
     auto item = ItemId::parse(words[i + 1], "views");
     if (!item) return fail(ErrorCode::kInvalid, "bad_id", "views");
-    const auto views = redis::parse_or_zero<std::int64_t>(words[i + 2]);
-    if (views <= 0 || views > kMaxViews) return fail(ErrorCode::kInvalid, "bad_number", "views");
-    out.counts.push_back({UnixSeconds{seconds{bucket}}, std::move(*item), views});
+    const auto count = redis::parse_or_zero<std::int64_t>(words[i + 2]);
+    if (count <= 0 || count > kMaxViews) return fail(ErrorCode::kInvalid, "bad_number", "views");
+    out.counts.push_back({UnixSeconds{seconds{bucket}}, std::move(*item), count});
   }
   return out;
 }

@@ -44,15 +44,21 @@ struct EntryId {
   bool operator==(const EntryId&) const = default;
 };
 
-// Views of items, counted by a worker (core/items/view_count_buffer.h).
+// Views of items and pairs of items, counted by a worker (core/items/view_count_buffer.h).
 struct ViewCounts {
   struct Count {
     UnixSeconds bucket;
     ItemId item;
     std::int64_t views = 0;
   };
+  struct Covisit {
+    ItemId item, next;
+    std::int64_t count = 0;
+  };
   EntryId entry;
   std::vector<Count> counts;
+  UnixSeconds covisits_at;
+  std::vector<Covisit> covisits;
 };
 
 // Erases all data of a reader, after the preceding entries of the stream were processed.

@@ -20,7 +20,7 @@ namespace {
 
 class NoQueue final : public redis::WriteQueue {
  public:
-  bool post(redis::Pipeline, std::vector<redis::SpoolRecord>) override { return false; }
+  bool post(redis::Pipeline, std::vector<redis::SpoolRecord>, OnReplies) override { return false; }
   Result<void> spool(const redis::SpoolRecord&) override {
     return fail(ErrorCode::kUnavailable, "spool_full");
   }

@@ -11,6 +11,7 @@
 #include "core/base/time.h"
 #include "core/database/database.h"
 #include "core/recorder/consumer_groups.h"
+#include "core/recorder/covisit_publisher.h"
 #include "core/recorder/fanout_worker.h"
 #include "core/recorder/merge_worker.h"
 #include "core/recorder/restore_from_database.h"
@@ -90,7 +91,7 @@ struct Recorder::Impl {
   Result<void> open_files();
   Result<void> open_database();
   Result<void> apply(EntryBatch batch);
-  Result<void> prune_view_counts();
+  Result<void> prune_counts();
   bool is_index_due() const { return Clock::now() >= index_committed_at + kIndexCommitInterval; }
   Result<void> commit_unindexed();
   Result<void> write_index();
@@ -114,6 +115,7 @@ struct Recorder::Impl {
   ErasureWorker erasure_worker;
   MergeWorker merge_worker;
   FanoutWorker fanout_worker;
+  CovisitPublisher covisits;
   std::uint64_t database_token = 0;  // the last token we wrote to the database
   bool has_lease = false;            // and it has not been reported lost
   bool in_session = false;
@@ -121,7 +123,7 @@ struct Recorder::Impl {
   bool checked = false;                    // Redis, database and index were compared since they were opened
   EntryBatch unindexed;                    // committed to the database, but not yet indexed and acknowledged
   Clock::time_point index_committed_at{};  // time of the last index commit
-  Clock::time_point prune_due{};           // next pruning of the counts of views
+  Clock::time_point prune_due{};           // next pruning of counts of views and pairs
   std::unique_ptr<database::Database> database;
   std::unique_ptr<search::SearchIndex> index;
   std::string reindexed_up_to;  // the last item of a rebuild of the index
@@ -193,7 +195,10 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
     if (auto ok = reindex_some(); !ok) return ok;
   }
   if (Clock::now() >= prune_due) {
-    if (auto ok = prune_view_counts(); !ok) return ok;
+    if (auto ok = prune_counts(); !ok) return ok;
+  }
+  if (covisits.is_due()) {
+    if (auto ok = covisits.publish(streams.redis(), streams.keys(), *database); !ok) return ok;
   }
   if (fanout_worker.pending_count() > 0) {
     if (auto ok = run_fanout(); !ok) return ok;
@@ -283,15 +288,17 @@ Result<void> Recorder::Impl::rebuild(const std::atomic<bool>& stop) {
 
 Result<void> Recorder::Impl::apply(EntryBatch batch) {
   if (auto ok = write_batch(*database, batch, streams.keys()); !ok) return ok;
+  covisits.add(batch.view_counts);
   batch.reader_changes.clear();
   batch.view_counts.clear();
   unindexed.append(std::move(batch));
   return {};
 }
 
-Result<void> Recorder::Impl::prune_view_counts() {
+Result<void> Recorder::Impl::prune_counts() {
   if (auto ok = database->begin(); !ok) return ok;
   auto pruned = database->prune_view_counts(wall_now());
+  if (pruned) pruned = database->prune_covisits(wall_now());
   if (pruned) pruned = database->commit();
   if (!pruned) database->rollback();
   if (pruned) prune_due = Clock::now() + kPruneInterval;

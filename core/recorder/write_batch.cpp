@@ -34,7 +34,7 @@ Result<void> put_last_entries(database::Database& database, const std::vector<En
 
 // An entry that is delivered again after it was committed must not count twice. last_entry() would
 // not do: it goes back when several batches are delivered again.
-Result<void> add_views(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
+Result<void> add_counts(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
   const UnixSeconds now = wall_now();
   for (const ViewCounts& each : batch.view_counts) {
     const std::string_view stream = keys.partition(each.entry.stream).hash_tag();
@@ -42,6 +42,9 @@ Result<void> add_views(database::Database& database, const EntryBatch& batch, co
     if (!precedes(*counted, each.entry.id)) continue;
     for (const auto& [bucket, item, views] : each.counts) {
       if (auto ok = database.add_views(bucket, item, views, now); !ok) return ok;
+    }
+    for (const auto& [item, next, count] : each.covisits) {
+      if (auto ok = database.add_covisits(item, next, each.covisits_at, count, now); !ok) return ok;
     }
     if (auto ok = database.put_counted_entry(stream, each.entry.id); !ok) return ok;
   }
@@ -57,7 +60,7 @@ Result<void> write_rows(database::Database& database, const EntryBatch& batch, c
   for (const ReaderChange& each : batch.reader_changes) {
     if (auto ok = std::visit(RowWriter{database.readers()}, each); !ok) return ok;
   }
-  if (auto ok = add_views(database, batch, keys); !ok) return ok;
+  if (auto ok = add_counts(database, batch, keys); !ok) return ok;
   return put_last_entries(database, batch.entries, keys);
 }
 

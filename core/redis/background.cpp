@@ -32,11 +32,11 @@ void BackgroundWriter::start() {
   schedule_scan();
 }
 
-bool BackgroundWriter::post(Pipeline commands, std::vector<SpoolRecord> events) {
+bool BackgroundWriter::post(Pipeline commands, std::vector<SpoolRecord> events, OnReplies on_replies) {
   if (!redis_->ready() || queued_commands_ + commands.size() > options_.queue_commands)
     return !events.empty() && spool_or_drop(events);
   queued_commands_ += commands.size();
-  queue_.push_back({std::move(commands), std::move(events), Clock::now()});
+  queue_.push_back({std::move(commands), std::move(events), std::move(on_replies), Clock::now()});
   wake();
   return true;
 }
@@ -161,6 +161,7 @@ Task<bool> BackgroundWriter::send_queue() {
 }
 
 void BackgroundWriter::complete(const QueuedWrite& sent, std::span<const Reply> replies) {
+  if (sent.on_replies) sent.on_replies(replies);
   bool unavailable = false;
   for (const Reply& each : replies) {
     if (!each.is_error()) {

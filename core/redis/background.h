@@ -65,7 +65,7 @@ class BackgroundWriter final : public WriteQueue {
   ~BackgroundWriter() override { redis_->close(); }  // commands in flight go to the spool
 
   void start();
-  bool post(Pipeline commands, std::vector<SpoolRecord> events = {}) override;
+  bool post(Pipeline commands, std::vector<SpoolRecord> events = {}, OnReplies on_replies = {}) override;
   Result<void> spool(const SpoolRecord& event) override;
 
   // Sends what is queued. Spools whatever cannot be sent before `deadline`, or at once if Redis is
@@ -119,6 +119,7 @@ class BackgroundWriter final : public WriteQueue {
   struct QueuedWrite {
     Pipeline commands;
     std::vector<SpoolRecord> events;
+    OnReplies on_replies;
     Clock::time_point enqueued_at;
   };
   std::deque<QueuedWrite> queue_;

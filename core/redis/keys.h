@@ -24,6 +24,8 @@ namespace freshet::redis {
 
 // How long an event id is remembered; track.lua and view.lua hard-code it.
 inline constexpr seconds kEventTtl{86400};
+// After the last pair. Their weight has then halved 24 times (core/items/covisits.h).
+inline constexpr seconds kCovisitsTtl{86400};
 inline constexpr milliseconds kListLockTtl{1000};  // a slower builder loses the lock
 inline constexpr seconds kRebuildLockTtl{60};      // renewed with every batch
 inline constexpr milliseconds kRankMaintenanceLockTtl{900};
@@ -71,6 +73,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:uv:{*}:*", "set", false, Subject::kMembers},
     KeyPattern{"hot:view:event:{*}:*", "string", false, Subject::kReader, 4},
     KeyPattern{"hot:added:{*}", "hash", false, Subject::kReader, 2},
+    KeyPattern{"hot:covisits:{*}", "string", false, Subject::kNone},
     KeyPattern{"item:{*}", "hash", true, Subject::kNone},
     KeyPattern{"hot:rank", "zset", true, Subject::kNone},
     KeyPattern{"hot:rank:next", "zset", true, Subject::kNone},
@@ -209,6 +212,9 @@ class Keys {
   std::string view_event(std::string_view id, std::string_view event) const;
   // Hash; permanent, or engagement.counter_ttl once the item is removed
   std::string item(std::string_view id) const { return item_key("item:", id); }
+
+  // String: what was read after the item (core/items/covisits.h); kCovisitsTtl
+  std::string covisits(std::string_view id) const { return item_key("hot:covisits:", id); }
 
   // --- Keys of one visitor
   // Hash: the visitor's contributions to counters (core/hot/contributions.h); expires

@@ -3,23 +3,28 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/redis/command.h"
+#include "core/redis/reply.h"
 #include "core/redis/spool_record.h"
 
 namespace freshet::redis {
 
 class WriteQueue {
  public:
+  // Receives the replies to the commands, which may be errors.
+  using OnReplies = std::function<void(std::span<const Reply>)>;
   virtual ~WriteQueue() = default;
   // Queues `commands` for asynchronous sending on another connection. If the queue is full or Redis
   // is unavailable, spools `events` instead; without events the commands are lost. Both must be
-  // idempotent. Returns false if neither queue nor spool accepted all of it.
-  virtual bool post(Pipeline commands, std::vector<SpoolRecord> events = {}) = 0;
+  // idempotent. Returns false if neither queue nor spool accepted all of it. `on_replies` is called
+  // at most once, and not if the connection was lost.
+  virtual bool post(Pipeline commands, std::vector<SpoolRecord> events = {}, OnReplies on_replies = {}) = 0;
   // Writes `event` to the spool, which survives this process. The event is applied when Redis
   // answers again, possibly twice. Errors: kUnavailable "spool_full".
   virtual Result<void> spool(const SpoolRecord& event) = 0;

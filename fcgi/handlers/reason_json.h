@@ -30,6 +30,8 @@ inline void write_reason_object(json::Writer& writer, const readers::Reason& rea
     case readers::Reason::Kind::kNew:
     case readers::Reason::Kind::kMatch:
     case readers::Reason::Kind::kQuery:
+    case readers::Reason::Kind::kAlsoRead:
+    case readers::Reason::Kind::kSimilar:
     case readers::Reason::Kind::kMore:
       break;
   }

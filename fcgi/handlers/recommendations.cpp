@@ -20,13 +20,13 @@ constexpr std::array kExcludeNames{
     EnumName<recommend::ExclusionMode>{"soft", recommend::ExclusionMode::kSoft},
     EnumName<recommend::ExclusionMode>{"off", recommend::ExclusionMode::kOff}};
 
-void write_items(json::Writer& writer, const std::vector<recommend::Recommendation>& items, bool reasons) {
+void write_items(json::Writer& writer, const std::vector<recommend::Recommendation>& items) {
   writer.key("items").begin_array();
   for (const recommend::Recommendation& each : items) {
     writer.begin_object();
     items::write_card(writer, each.id, *each.card);
     writer.key("score").number(each.score);
-    if (reasons) write_reason(writer, each.reason);
+    write_reason(writer, each.reason);
     writer.end_object();
   }
   writer.end_array();
@@ -36,7 +36,7 @@ Response render(const recommend::RecommendPage& page) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
-  write_items(writer, page.items, true);
+  write_items(writer, page.items);
   writer.key("excluded").begin_object();
   writer.key("interacted").unsigned_integer(page.excluded.interacted);
   writer.key("viewed").unsigned_integer(page.excluded.viewed);
@@ -94,7 +94,7 @@ Task<Result<Response>> get_similar(Call& call) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
-  write_items(writer, page->items, false);
+  write_items(writer, page->items);
   writer.key("model").string(page->model);
   write_degraded(writer, page->degraded);
   writer.end_object();

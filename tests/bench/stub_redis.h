@@ -55,7 +55,7 @@ class StubRedis : public redis::Redis, public redis::WriteQueue {
     co_return out;
   }
   bool ready() const override { return true; }
-  bool post(redis::Pipeline, std::vector<redis::SpoolRecord>) override { return true; }
+  bool post(redis::Pipeline, std::vector<redis::SpoolRecord>, OnReplies) override { return true; }
   Result<void> spool(const redis::SpoolRecord&) override { return {}; }
 
  private:

@@ -72,6 +72,32 @@ TEST_CASE_METHOD(Site, "a page of recommendations with cached titles is six read
   CHECK(cost.aof_bytes == 0);
 }
 
+TEST_CASE_METHOD(Site, "similar items with cached titles are one read, and one more for a reader", "[cost]") {
+  const auto item = ItemId::trusted("item-199");
+  redis::Pipeline write;
+  const std::vector<items::Covisit> read{
+      {ItemId::trusted("item-150"), static_cast<double>(unix_s(wall_now())) / 3600}};
+  write.add("SET", keys.covisits(item.view()), items::encode_covisits(read));
+  REQUIRE(costs.direct.call_all(write));
+  const auto request = [&](const ReaderId& who) {
+    return costs.measure([&] {
+      const auto page = redis::run_sync(recommendations.similar(item, who, 20));
+      REQUIRE(page);
+      REQUIRE(page->items.size() == 1);
+    });
+  };
+  request({});
+  const Cost anonymous = request({});
+  INFO(anonymous.text());
+  CHECK(anonymous.commands() == 1);
+  CHECK(anonymous.round_trips == 1);
+  CHECK(anonymous.aof_bytes == 0);
+  const Cost known = request(reader);
+  INFO(known.text());
+  CHECK(known.commands() == 2);
+  CHECK(known.round_trips == 2);
+}
+
 TEST_CASE_METHOD(Site, "a history is two reads in one round trip", "[cost]") {
   const Cost cost = costs.measure([&] {
     const auto views = redis::run_sync(readers.views(reader, readers::ViewKind::kTopic));

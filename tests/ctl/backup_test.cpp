@@ -487,7 +487,7 @@ TEST_CASE("a backup made by a newer version is refused before anything is change
 
 TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
   BackupSite from, to;
-  const int version = GENERATE(0, 1, 2, 3, 4, 5);
+  const int version = GENERATE(0, 1, 2, 3, 4, 5, 6);
   items::Item item = make_item("old", "An old one");
   if (version >= 4) {
     item.section = "Sport";
@@ -508,6 +508,7 @@ TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
           {ReaderId::trusted("ann"), AuthorId::trusted("bob"), UnixSeconds{seconds{5}}}));
   });
   SqliteShell shell(from.path("freshet.db"));
+  if (version < 6) shell.run("DROP TABLE covisits");
   if (version < 5) shell.run("DROP TABLE view_counts");
   if (version < 4) {
     for (const std::string name :
@@ -605,7 +606,7 @@ void downgrade(const BackupSite& site, const std::string& statements = {}) {
        {"author_id", "section", "language", "story", "text_format", "expires_at", "weight"})
     drop += "ALTER TABLE items DROP COLUMN " + name + ";";
   SqliteShell(site.path("freshet.db"))
-      .run(drop + "DROP TABLE view_counts; PRAGMA user_version = 3;" + statements);
+      .run(drop + "DROP TABLE view_counts; DROP TABLE covisits; PRAGMA user_version = 3;" + statements);
 }
 
 using Members = std::vector<std::string>;

@@ -222,7 +222,7 @@ TEST_CASE_METHOD(Readers, "a file of the first version is migrated in place, wit
   database.reset();
   open(Database::Mode::kRead);
   CHECK(interactions() == std::vector<std::string>{"r old l 5"});
-  CHECK(SqliteShell(path).run("PRAGMA user_version") == "5");
+  CHECK(SqliteShell(path).run("PRAGMA user_version") == "6");
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
 }
 
@@ -237,7 +237,7 @@ TEST_CASE_METHOD(Readers, "a file of the second version gains the follows table 
   database.reset();
   open(Database::Mode::kRead);
   CHECK(follows() == std::vector<std::string>{"ann bob 7"});
-  CHECK(SqliteShell(path).run("PRAGMA user_version") == "5");
+  CHECK(SqliteShell(path).run("PRAGMA user_version") == "6");
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
 }
 

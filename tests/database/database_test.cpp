@@ -1,6 +1,8 @@
 // Items in SQLite, without a recorder.
 #include "core/database/database.h"
 
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "tests/recorder/fixture.h"
@@ -191,7 +193,7 @@ TEST_CASE_METHOD(File, "an empty file gets the whole schema", "[database]") {
   std::ofstream(path).close();
   put(*open(), make_item("a"));
   SqliteShell shell(path);
-  CHECK(shell.run("PRAGMA user_version") == "5");
+  CHECK(shell.run("PRAGMA user_version") == "6");
   CHECK(shell.run("PRAGMA journal_mode") == "wal");
   CHECK(shell.run("PRAGMA integrity_check") == "ok");
 }
@@ -349,4 +351,76 @@ TEST_CASE_METHOD(File, "a completed bucket keeps only its most viewed items", "[
   CHECK(shell.run("SELECT count(*) FROM view_counts WHERE bucket = 1700006400 AND views > 3") ==
         shell.run("SELECT count(*) FROM view_counts WHERE bucket = 1700007300 AND views > 3"));
   CHECK(shell.run("SELECT count(*) FROM view_counts WHERE bucket = 1700007300") == std::to_string(count));
+}
+
+namespace {
+
+void add_covisits(Database& database, const std::string& item, const std::string& next, std::int64_t at,
+                  std::int64_t count, std::int64_t now) {
+  REQUIRE(database.begin());
+  REQUIRE(database.add_covisits(ItemId::trusted(item), ItemId::trusted(next), UnixSeconds{seconds{at}}, count,
+                                UnixSeconds{seconds{now}}));
+  REQUIRE(database.commit());
+}
+
+// "next weight" of each, the weight at `now`.
+std::string covisits(Database& database, const std::string& item, std::int64_t now, std::size_t limit = 20) {
+  const auto found = database.covisits(ItemId::trusted(item), limit, UnixSeconds{seconds{now}});
+  REQUIRE(found);
+  std::string out;
+  for (const auto& each : *found)
+    out += fmt::format("{} {:.3f}; ", each.next.str(),
+                       items::covisit_weight(each.recent, UnixSeconds{seconds{now}}));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(File, "a pair counts from three reads on, each half after an hour, for three days",
+                 "[database]") {
+  auto database = open();
+  const std::int64_t now = kSomeDay + 40'000;
+  add_covisits(*database, "a", "b", now - 7200, 2, now);
+  add_covisits(*database, "a", "c", now, 2, now);
+  add_covisits(*database, "x", "b", now, 9, now);
+  CHECK(covisits(*database, "a", now).empty());
+  add_covisits(*database, "a", "b", now - 3600, 2, now);
+  CHECK(covisits(*database, "a", now) == "b 1.500; ");
+  add_covisits(*database, "a", "c", now - kDay, 1, now);               // the day before counts, too
+  add_covisits(*database, "a", "d", now + 1, 9, now);                  // to come
+  add_covisits(*database, "a", "d", kSomeDay - 3 * kDay - 1, 9, now);  // too old
+  CHECK(covisits(*database, "a", now) == "c 2.000; b 1.500; ");
+  CHECK(covisits(*database, "a", now, 1) == "c 2.000; ");
+  add_covisits(*database, "a", "e", kSomeDay - 3 * kDay, 3, now);
+  CHECK(covisits(*database, "a", now) == "c 2.000; b 1.500; e 0.000; ");
+  // On the third day after the first reads they are still known, on the fourth they are not.
+  CHECK(covisits(*database, "a", kSomeDay + 3 * kDay) == "b 0.000; ");
+}
+
+TEST_CASE_METHOD(File, "pairs are bounded by day, and old days are deleted", "[database]") {
+  auto database = open();
+  const std::int64_t now = kSomeDay + 1000, extra = 20;
+  REQUIRE(database->begin());
+  for (std::int64_t i = 0; i < Database::kMaxCovisits + extra; ++i)
+    REQUIRE(database->add_covisits(ItemId::trusted("a"), ItemId::trusted(std::to_string(i)),
+                                   UnixSeconds{seconds{i < extra ? kSomeDay : now}}, 1,
+                                   UnixSeconds{seconds{now}}));
+  REQUIRE(database->commit());
+  add_covisits(*database, "a", "old", kSomeDay - kDay, 1, now);
+  const auto prune_at = [&](std::int64_t at) {
+    REQUIRE(database->begin());
+    REQUIRE(database->prune_covisits(UnixSeconds{seconds{at}}));
+    REQUIRE(database->commit());
+  };
+  prune_at(now);
+  SqliteShell shell(path);
+  CHECK(shell.run("SELECT count(*) FROM covisits WHERE day = 1700006400") ==
+        std::to_string(Database::kMaxCovisits));
+  CHECK(shell.run("SELECT count(*) FROM covisits WHERE length(next) < 2") == "0");  // the least recent ones
+  CHECK(shell.run("SELECT count(*) FROM covisits WHERE next = 'old'") == "1");
+  prune_at(now + 3 * kDay);
+  CHECK(shell.run("SELECT count(*) FROM covisits WHERE next = 'old'") == "0");
+  CHECK(shell.run("SELECT count(*) FROM covisits") == std::to_string(Database::kMaxCovisits));
+  prune_at(now + 4 * kDay);
+  CHECK(shell.run("SELECT count(*) FROM covisits") == "0");
 }

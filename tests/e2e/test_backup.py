@@ -218,6 +218,7 @@ def downgrade_database(path):
     for column in ("author_id", "section", "language", "story", "text_format", "expires_at", "weight"):
         connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
     connection.execute("DROP TABLE view_counts")
+    connection.execute("DROP TABLE covisits")
     connection.execute("PRAGMA user_version = 3")
     connection.commit()
     connection.close()

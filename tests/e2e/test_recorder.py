@@ -82,6 +82,40 @@ def test_views_are_counted_by_article_and_five_minutes_without_readers(own_servi
     assert status == 0 and "3 views of " in output and "Too little traffic yet" in output, output
 
 
+def test_what_readers_read_next_is_similar_from_three_reads_on(own_service, name):
+    read, followed, rare = name("read"), name("followed"), name("rare")
+    for each in (read, followed, rare):
+        own_service.put(each)
+    client = own_service.internal()
+
+    def read_one_after_the_other(reader, *articles):
+        for article in articles:
+            assert client.track(article, 1000, userId=reader).status == 200
+            wait_until(lambda: article in client.get("/api/history", query={"userId": reader}).json()["items"], "the view to be in the history")
+
+    def similar():
+        reply = own_service.public().get(f"/api/items/{read}/similar")
+        assert reply.status == 200, reply
+        return {item["id"]: item["reason"] for item in reply.json()["items"]}
+
+    readers = [name("reader") for _ in range(3)]
+    for reader in readers[:2]:
+        read_one_after_the_other(reader, read, rare, followed)
+        read_one_after_the_other(reader, read)  # again, and the pair after it not once more
+    for reader in readers:
+        read_one_after_the_other(reader + "2", read, followed)
+    wait_until(lambda: similar().get(followed, {}).get("kind") == "also_read", "the pair to be published")
+    assert similar()[followed] == {"kind": "also_read", "text": "readers of this also read it"}
+    assert similar()[rare]["kind"] != "also_read"
+    connection = RecorderData(own_service).connect()
+    try:
+        rows = sorted(connection.execute("SELECT item, next, count FROM covisits"))
+    finally:
+        connection.close()
+    assert rows == sorted([(read, followed, 3), (read, rare, 2), (rare, followed, 2)])
+    own_service.check()
+
+
 def test_the_recorder_is_optional(instance, name):
     service = instance("--no-limits", recorder__enabled="false", **LONG_TIMEOUTS)
     assert service.recorder() is None and service.status()["recorder"] == "off"

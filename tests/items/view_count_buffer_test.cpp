@@ -108,3 +108,39 @@ TEST_CASE_METHOD(CountsFixture, "what the lists count is counted: no duplicates,
   track(track_event("hidden", "w", 1000));
   CHECK(entries().size() == 2);
 }
+
+TEST_CASE_METHOD(CountsFixture, "pairs of items are counted and appended with the views, or alone",
+                 "[items]") {
+  create_stream();
+  items::ViewCountBuffer buffer(write_queue, keys());
+  const auto a = ItemId::trusted("a"), b = ItemId::trusted("b");
+  const auto fields = [&] {
+    const auto reply = command("XRANGE", stream, "-", "+");
+    std::string out;
+    for (std::size_t i = 0; i < reply[reply.size() - 1][1].size(); ++i)
+      out.append(redis::string_at(reply[reply.size() - 1][1], i)).append(" ");
+    std::ranges::replace(out, kIdSeparator, '/');
+    return out;
+  };
+  const std::int64_t before = unix_s(wall_now());
+  buffer.add_covisit(a, b);
+  buffer.add_covisit(b, a);
+  buffer.add_covisit(a, b);
+  buffer.flush();
+  const auto text = fields();
+  CHECK(text.starts_with("op counts covisits "));
+  CHECK(text.ends_with("/a/b/2/b/a/1 "));
+  const std::string time = text.substr(19, text.find('/') - 19);
+  CHECK(std::stoll(time) >= before);
+  CHECK(std::stoll(time) <= unix_s(wall_now()));
+  buffer.add_covisit(a, b);
+  buffer.add(a, at(1'700'000'400));
+  buffer.flush();
+  CHECK(fields().starts_with("op counts views 1700000400/a/1 covisits "));
+  CHECK(fields().ends_with("/a/b/1 "));
+  buffer.flush();
+  CHECK(command("XLEN", stream).integer() == 2);
+  for (std::size_t i = 0; i < items::ViewCountBuffer::kMaxEntries; ++i)
+    buffer.add_covisit(a, ItemId::trusted("i" + std::to_string(i)));
+  CHECK(command("XLEN", stream).integer() == 3);  // full
+}

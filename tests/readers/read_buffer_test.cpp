@@ -41,7 +41,7 @@ struct Site : ReaderFixture {
 
 // Refuses commands and keeps the events, as the background writer does while Redis is unavailable.
 struct UnavailableQueue final : redis::WriteQueue {
-  bool post(redis::Pipeline, std::vector<redis::SpoolRecord> events) override {
+  bool post(redis::Pipeline, std::vector<redis::SpoolRecord> events, OnReplies) override {
     for (auto& each : events) spooled.push_back(std::move(each));
     return true;
   }
@@ -179,4 +179,46 @@ TEST_CASE("each view that cannot be sent is spooled, and counts once if it was s
   site.write_queue.spooled = unavailable.spooled;
   site.write_queue.replay();
   CHECK(site.history() == Names{"d", "c", "b", "a"});
+}
+
+TEST_CASE("a view within half an hour of the reader's last one is a pair, once a day", "[read_buffer]") {
+  Site site;
+  Names pairs;
+  site.reads.on_covisit(
+      [&](const ItemId& before, const ItemId& item) { pairs.push_back(before.str() + " " + item.str()); });
+  const auto view = [&](const std::string& item, const std::string& reader) {
+    site.reads.add_view(Site::make_view(item, reader));
+    site.reads.flush();
+  };
+  view("1", "a");
+  CHECK(pairs.empty());
+  view("1", "a");
+  CHECK(pairs.empty());
+  view("2", "a");
+  view("3", "b");  // another reader's first
+  CHECK(pairs == Names{"1 2"});
+  view("1", "a");  // read before today
+  view("2", "a");
+  CHECK(pairs == Names{"1 2"});
+
+  // Several readers and views in one call.
+  site.reads.add_view(Site::make_view("3", "a"));
+  site.reads.add_view(Site::make_view("4", "a"));
+  site.reads.add_view(Site::make_view("4", "b"));
+  site.reads.flush();
+  std::ranges::sort(pairs);
+  CHECK(pairs == Names{"1 2", "2 3", "3 4", "3 4"});
+
+  pairs.clear();
+  const auto viewed_ago = [&](const std::string& item, std::int64_t ago) {
+    site.command("HSET", site.keys().view_times("a"), "t:" + item, unix_s(site.ReaderFixture::now()) - ago);
+  };
+  viewed_ago("4", 1700);
+  view("5", "a");
+  viewed_ago("5", 1900);
+  view("6", "a");
+  CHECK(pairs == Names{"4 5"});
+  viewed_ago("1", 86500);  // read before yesterday
+  view("1", "a");
+  CHECK(pairs == Names{"4 5", "6 1"});
 }

@@ -87,6 +87,16 @@ class FakeRecommender final : public recommend::Recommender {
     const auto at = similar_items.find(item.str());
     return at == similar_items.end() ? std::nullopt : std::optional(at->second);
   }
+  std::map<std::string, std::vector<recommend::SimilarItem>> covisited;
+  std::vector<recommend::SimilarItem> trend;
+  Task<Result<std::vector<recommend::SimilarItem>>> covisits(const ItemId& item, UnixSeconds) override {
+    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
+    co_return covisited[item.str()];
+  }
+  Task<Result<std::vector<recommend::SimilarItem>>> trending(UnixSeconds) override {
+    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
+    co_return trend;
+  }
   std::string model_name() const override { return "fake@1"; }
 };
 

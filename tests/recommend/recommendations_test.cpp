@@ -333,3 +333,36 @@ TEST_CASE_METHOD(Site, "without Redis, similar items come from the last copy, ma
   CHECK(nothing->degraded);
   CHECK(nothing->items.empty());
 }
+
+TEST_CASE_METHOD(Site, "what was read after an item comes with its reason, and is never hidden or dismissed",
+                 "[recommend][similar]") {
+  using Kind = readers::Reason::Kind;
+  recommender.similar_items["i1"] = {{item(2), 3}, {item(3), 2}};
+  recommender.covisited["i1"] = {{item(4), 60}, {item(5), 50}, {item(6), 40}};
+  recommender.trend = {{item(7), 9}};
+  items.hidden = {item(5)};
+  readers.dismissed = {item(6)};
+  const auto page = run_ready(recommendations.similar(item(1), ReaderId::trusted("r"), 5));
+  REQUIRE(page);
+  REQUIRE(page->items.size() == 4);
+  std::map<std::string, Kind> reasons;
+  for (const auto& each : page->items) reasons[each.id.str()] = each.reason.kind;
+  CHECK(page->items[0].id == item(4));
+  CHECK(reasons ==
+        std::map<std::string, Kind>{
+            {"i2", Kind::kSimilar}, {"i3", Kind::kSimilar}, {"i4", Kind::kAlsoRead}, {"i7", Kind::kRising}});
+
+  // An unknown item has no similar ones, whatever is trending.
+  items.unknown = {item(8)};
+  CHECK(error_of(run_ready(recommendations.similar(item(8), {}, 5))).reason == "unknown_item");
+  const auto trending = run_ready(recommendations.similar(item(9), {}, 5));
+  REQUIRE(trending);
+  REQUIRE(trending->items.size() == 1);
+  CHECK(trending->items[0].id == item(7));
+
+  recommender.is_unavailable = true;  // the content is left
+  const auto content = run_ready(recommendations.similar(item(1), {}, 5));
+  REQUIRE(content);
+  REQUIRE(content->items.size() == 2);
+  CHECK(content->items[0].id == item(2));
+}

@@ -310,3 +310,30 @@ TEST_CASE_METHOD(Site, "an item that the model dates in the future is not a cand
   put_both_tastes();  // the item store takes precedence
   CHECK_FALSE(ids(*candidates_for({interaction("roses0")})).empty());
 }
+
+TEST_CASE_METHOD(Site, "the trend has decayed views, and what was read after an item its decayed reads",
+                 "[recommender]") {
+  for (const char* each : {"a", "b", "c"}) put(item(each, now() - seconds{3600}));
+  for (int i = 0; i < 3; ++i) view(view_event("b", "f" + std::to_string(i)));
+  view(view_event("a", "f"));
+  const auto trend = run_sync(recommender->trending(now()));
+  REQUIRE(trend);
+  REQUIRE(trend->size() == 2);
+  CHECK(trend->at(0).item == id("b"));
+  CHECK(trend->at(1).item == id("a"));
+  // With a birth view an hour ago, of which half is left.
+  CHECK(trend->at(0).score == Approx(3 + .5 * settings.trending.birth_views).epsilon(.01));
+  const auto later = run_sync(recommender->trending(now() + settings.trending.half_life));
+  CHECK(later->at(0).score == Approx(trend->at(0).score / 2).epsilon(.01));
+
+  CHECK(run_sync(recommender->covisits(id("a"), now()))->empty());
+  const double hours = static_cast<double>(unix_s(now())) / 3600;
+  const std::vector<items::Covisit> written{{id("b"), std::log2(8) + hours}, {id("c"), std::log2(3) + hours}};
+  command("SET", keys().covisits("a"), items::encode_covisits(written));
+  const auto read = run_sync(recommender->covisits(id("a"), now()));
+  REQUIRE(read);
+  REQUIRE(read->size() == 2);
+  CHECK(read->at(0).item == id("b"));
+  CHECK(read->at(0).score == Approx(8).epsilon(.01));
+  CHECK(read->at(1).score == Approx(3).epsilon(.01));
+}

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "core/base/json.h"
+#include "core/items/covisits.h"
 #include "core/search/index_folder.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
@@ -238,6 +239,60 @@ TEST_CASE_METHOD(Fixture, "counts that are delivered again are not counted again
   start();
   REQUIRE(becomes_idle());
   CHECK(view_counts(*this) == bucket + " a 101");
+}
+
+TEST_CASE_METHOD(Fixture, "pairs are added up once and published from three reads on", "[recorder]") {
+  const std::string stream = keys().partition(0).stream();
+  const std::string now = std::to_string(unix_s(wall_now())),
+                    bucket = std::to_string(unix_s(wall_now()) / 300 * 300);
+  const auto add = [&](const std::string& pairs) {
+    command("XADD", stream, "*", "op", "counts", "covisits", counts(now + pairs));
+  };
+  const auto pairs = [&] {
+    return SqliteShell(settings.recorder.database)
+        .run(
+            "SELECT group_concat(item || ' ' || next || ' ' || count, '; ')"
+            " FROM (SELECT * FROM covisits ORDER BY item, next)");
+  };
+  const auto published = [&](const std::string& item) {
+    std::string out;
+    for (const auto& each : items::parse_covisits(command("GET", keys().covisits(item)).text()))
+      out += each.next.str() + " ";
+    return out;
+  };
+  start();
+  command("XADD", stream, "*", "op", "counts", "views", counts(bucket + "/a/1"), "covisits",
+          counts(now + "/a/b/2/a/c/3/b/a/2"));
+  REQUIRE(becomes_idle());
+  CHECK(pairs() == "a b 2; a c 3; b a 2");
+  CHECK(view_counts(*this) == bucket + " a 1");
+  CHECK(eventually([&] { return published("a") == "c "; }));
+  CHECK(command("TTL", keys().covisits("a")).integer().value() > 86000);
+  CHECK(published("b").empty());
+  stop();
+  // A recorder died after it committed an entry and before it acknowledged it.
+  add("/a/b/1");
+  const auto entries = command("XRANGE", stream, "-", "+");
+  REQUIRE(entries.size() == 1);
+  SqliteShell(settings.recorder.database)
+      .run("UPDATE meta SET value = '" + std::string(redis::string_at(entries[0], 0)) +
+           "' WHERE name IN ('last_entry', 'counted:')");
+  add("/a/b/100");
+  start();
+  REQUIRE(becomes_idle());
+  CHECK(pairs() == "a b 102; a c 3; b a 2");
+  CHECK(eventually([&] { return published("a") == "b c "; }));
+
+  for (const char* text : {"", "/a", "/a/b", "/a/b/0", "/a/b/-1", "/a/b/x", "/a/a/1", "/a/b/1/c", "/a\tb/c/1",
+                           "/a/b/9223372036854775807"})
+    add(text);
+  command("XADD", stream, "*", "op", "counts", "covisits", counts("x/a/b/1"));
+  command("XADD", stream, "*", "op", "counts", "covisits", counts("-1/a/b/1"));
+  command("XADD", stream, "*", "op", "counts", "views", counts(bucket + "/a"), "covisits",
+          counts(now + "/a/b/1"));
+  REQUIRE(becomes_idle());
+  CHECK(shared->report.malformed.load() == 12);
+  CHECK(pairs() == "a b 102; a c 3; b a 2");
 }
 
 TEST_CASE_METHOD(Fixture, "hostile ids and titles are recorded unchanged", "[recorder]") {

@@ -88,6 +88,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.uv_hll(a), "hll " + a},
       {k.article(a), "article " + a},
       {k.item(a), "item " + a},
+      {k.covisits(a), "covisits " + a},
       {k.uv_day(a, kDay), "uv " + a},
       {g.tagged_items(a), "tag " + a},
       {k.session(a, b), "session " + pair},

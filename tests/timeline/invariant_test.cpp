@@ -333,7 +333,7 @@ class Explorer {
   class DeferredWrites final : public redis::WriteQueue {
    public:
     explicit DeferredWrites(Explorer& of) : of_(of) {}
-    bool post(redis::Pipeline pipeline, std::vector<redis::SpoolRecord>) override {
+    bool post(redis::Pipeline pipeline, std::vector<redis::SpoolRecord>, OnReplies) override {
       of_.start(of_.write(std::move(pipeline)));
       return true;
     }

@@ -311,7 +311,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Items similar to an item */
+        /** What readers of an item read next, and items similar to it */
         get: operations["similar"];
         put?: never;
         post?: never;
@@ -838,7 +838,7 @@ export interface components {
         };
         Reason: {
             /** @enum {unknown} */
-            kind: "like" | "author" | "new_in_tag" | "rising" | "new" | "match" | "query" | "followed" | "more";
+            kind: "like" | "author" | "new_in_tag" | "rising" | "new" | "match" | "query" | "followed" | "also_read" | "similar" | "more";
             id?: components["schemas"]["IdText"];
             title?: string;
             /** @enum {unknown} */
@@ -889,6 +889,7 @@ export interface components {
                 author_id?: string;
                 tags?: string[];
                 score: number;
+                reason: components["schemas"]["Reason"];
             }[];
             model: string;
             /**
@@ -2821,7 +2822,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Most similar first */
+            /** @description Best first: what readers of the item read after it lately, mixed with the trend and with items of similar content */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];

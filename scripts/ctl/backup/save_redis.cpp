@@ -29,9 +29,9 @@ constexpr int kPieceMembers = 1000;
 constexpr std::int64_t kMinTtlMs = 60'000;  // keys with a shorter TTL expire before a restore is finished
 
 // Prefixes of their names.
-constexpr std::array<std::string_view, 8> kExcludedPrefixes{
-    "hot:rank", "hot:trending", "hot:placed",     "hot:unplaced",
-    "hot:list", "feed:cache:",  "recorder:lease", "recorder:fence"};
+constexpr std::array<std::string_view, 9> kExcludedPrefixes{
+    "hot:rank",      "hot:trending", "hot:placed",     "hot:unplaced",  "hot:list",
+    "hot:covisits:", "feed:cache:",  "recorder:lease", "recorder:fence"};
 
 // Keys of one article that are saved in one transaction: visitors are counted in one and looked up
 // in the other.

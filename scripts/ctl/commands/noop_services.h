@@ -8,7 +8,7 @@ namespace freshet::ctl {
 
 class NoopWriteQueue final : public redis::WriteQueue {
  public:
-  bool post(redis::Pipeline, std::vector<redis::SpoolRecord>) override { return false; }
+  bool post(redis::Pipeline, std::vector<redis::SpoolRecord>, OnReplies) override { return false; }
   Result<void> spool(const redis::SpoolRecord&) override {
     return fail(ErrorCode::kUnavailable, "spool_full");
   }

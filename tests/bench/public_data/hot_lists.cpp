@@ -22,7 +22,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -32,6 +31,7 @@
 #include "core/base/json.h"
 #include "core/tuning/hot_tuner.h"
 #include "scripts/ctl/replay/csv.h"
+#include "tests/bench/public_data/clicks.h"
 #include "tests/bench/public_data/data.h"
 #include "tests/bench/public_data/sets.h"
 
@@ -187,25 +187,12 @@ void add_rows(EvaluationReport& report, const std::string& set, const Measuremen
 
 // --- News
 
-Result<Reads> read_clicks(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in)
-    return fail(ErrorCode::kNotFound, "no_file", {},
-                "cannot read " + path.string() + " (unpack it: xz -dc clicks.csv.xz)");
+Reads reads_of(const std::vector<Click>& clicks) {
   Reads out;
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) {
-    Read each;
-    long long at = 0;
-    unsigned reader = 0, session = 0, item = 0;
-    if (std::sscanf(line.c_str(), "%lld,%u,%u,%u", &at, &reader, &session, &item) != 4 || at < 0)
-      return fail(ErrorCode::kInvalid, "bad_data", {}, path.string() + ": not a click: " + line);
-    out.reads.push_back({at, item, reader});
-    if (item >= out.published.size()) out.published.resize(item + 1);
+  for (const Click& each : clicks) {
+    out.reads.push_back({each.at, each.item, each.reader});
+    if (each.item >= out.published.size()) out.published.resize(each.item + 1);
   }
-  if (out.reads.empty()) return fail(ErrorCode::kInvalid, "bad_data", {}, path.string() + ": no clicks");
-  std::ranges::stable_sort(out.reads, {}, &Read::at);
   date_items(out);
   return out;
 }
@@ -224,6 +211,7 @@ Reads thinned(const Reads& all, std::uint64_t of) {
 
 Result<EvaluationReport> evaluate_hot_news(const std::string& directory, const Progress& progress) {
   FRESHET_TRY(clicks, read_clicks(std::filesystem::path(directory) / "clicks.csv"));
+  const Reads reads = reads_of(*clicks);
   EvaluationReport report(
       "news-clicks: hot lists every 2 h on days 4.5 to 7, NDCG@20 against the reads of the next hour (if "
       "there "
@@ -231,16 +219,16 @@ Result<EvaluationReport> evaluate_hot_news(const std::string& directory, const P
   Protocol protocol;
   protocol.moments = {.min_next_hour = 200, .min_next_day = 200};
   protocol.needs_next_hour = true;
-  const std::int64_t start = clicks->reads.front().at / kDay * kDay;
+  const std::int64_t start = reads.reads.front().at / kDay * kDay;
   protocol.from = UnixSeconds(seconds(start + 9 * kDay / 2));
   protocol.until = UnixSeconds(seconds(start + 7 * kDay + 1));
-  add_rows(report, "", measure(*clicks, protocol, progress), {.92, .933, .48, .497});
-  const double per_hour = static_cast<double>(clicks->reads.size()) /
-                          static_cast<double>((clicks->reads.back().at - start) / 3600 + 1);
+  add_rows(report, "", measure(reads, protocol, progress), {.92, .933, .48, .497});
+  const double per_hour = static_cast<double>(reads.reads.size()) /
+                          static_cast<double>((reads.reads.back().at - start) / 3600 + 1);
   for (const double rate : {160.0, 40.0}) {
-    const Reads some = thinned(*clicks, static_cast<std::uint64_t>(std::lround(per_hour / rate)));
+    const Reads some = thinned(reads, static_cast<std::uint64_t>(std::lround(per_hour / rate)));
     const bool is_first = rate == 160;
-    add_rows(report, fmt::format("{:.0f} an hour, ", rate), measure(some, protocol, progress, &*clicks),
+    add_rows(report, fmt::format("{:.0f} an hour, ", rate), measure(some, protocol, progress, &reads),
              {{}, {}, is_first ? .44 : .41, is_first ? .45 : .42});
   }
   return report;
