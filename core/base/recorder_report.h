@@ -52,7 +52,7 @@ struct RecorderReport {
   std::atomic<std::int64_t> last_commit{0};   // Unix seconds; 0: none yet
   std::atomic<std::uint64_t> lag_entries{0};  // in the stream, not yet acknowledged
   std::atomic<std::int64_t> lag_age_ms{0};    // age of the oldest of these
-  // Of a rebuild of the index in progress; otherwise 0.
+  // Progress of a rebuild of the index; 0 without one.
   std::atomic<std::int64_t> reindexed_items{0}, items_to_reindex{0};
 };
 

@@ -2,6 +2,8 @@
 
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
+#include <unicode/uchar.h>
+#include <unicode/utf8.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,27 +13,7 @@
 namespace freshet::utf8 {
 namespace {
 
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80; }
-
-unsigned byte_at(std::string_view bytes, std::size_t at) { return static_cast<unsigned char>(bytes[at]); }
-
-// A sequence's length and the range of its second byte, determined by the lead byte. The second
-// byte's range is what excludes overlong forms and surrogates.
-struct LeadByte {
-  std::size_t length;
-  unsigned second_min, second_max;
-};
-
-LeadByte classify_lead(unsigned first) {
-  if (first >= 0xC2 && first <= 0xDF) return {2, 0x80, 0xBF};
-  if (first == 0xE0) return {3, 0xA0, 0xBF};
-  if (first == 0xED) return {3, 0x80, 0x9F};
-  if (first >= 0xE1 && first <= 0xEF) return {3, 0x80, 0xBF};
-  if (first == 0xF0) return {4, 0x90, 0xBF};
-  if (first >= 0xF1 && first <= 0xF3) return {4, 0x80, 0xBF};
-  if (first == 0xF4) return {4, 0x80, 0x8F};
-  return {0, 0, 0};
-}
+bool is_continuation(char byte) { return U8_IS_TRAIL(byte); }
 
 using Instance = const icu::Normalizer2* (*)(UErrorCode&);
 
@@ -59,22 +41,16 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"  // in ICU's macro
 CodePoint decode(std::string_view bytes, std::size_t at) {
-  const unsigned first = byte_at(bytes, at);
-  if (first < 0x80) return {first, 1};
-  const LeadByte lead = classify_lead(first);
-  if (lead.length == 0 || bytes.size() - at < lead.length) return {};
-  const unsigned second = byte_at(bytes, at + 1);
-  if (second < lead.second_min || second > lead.second_max) return {};
-  char32_t value = first & (0x7Fu >> lead.length);
-  value = value << 6 | (second & 0x3Fu);
-  for (std::size_t i = 2; i < lead.length; ++i) {
-    const unsigned next = byte_at(bytes, at + i);
-    if ((next & 0xC0u) != 0x80) return {};
-    value = value << 6 | (next & 0x3Fu);
-  }
-  return {value, lead.length};
+  const auto* const text = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  std::size_t next = at;
+  UChar32 value = 0;
+  U8_NEXT(text, next, bytes.size(), value);
+  return value < 0 ? CodePoint() : CodePoint{static_cast<char32_t>(value), next - at};
 }
+#pragma GCC diagnostic pop
 
 bool is_valid(std::string_view bytes) {
   for (std::size_t at = 0; at < bytes.size();) {
@@ -102,6 +78,8 @@ std::string_view prefix(std::string_view text, std::size_t max_bytes) {
 std::size_t length(std::string_view text) {
   return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_continuation));
 }
+
+bool is_white_space(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)) != 0; }
 
 std::string to_nfc(std::string_view text) {
   if (is_ascii(text)) return std::string(text);

@@ -1,5 +1,5 @@
-// Strict UTF-8 decoding (Unicode 15, table 3-7), which rejects overlong forms, surrogates and
-// values above U+10FFFF; normalization (ICU).
+// Strict UTF-8 decoding, which rejects overlong forms, surrogates and values above U+10FFFF;
+// normalization. By ICU.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +34,8 @@ constexpr bool is_invisible(char32_t c) {
          (c >= 0x202A && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
 }
 
-// The White_Space property (PropList.txt), which U+200B and U+FEFF do not have.
-constexpr bool is_white_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
+// The White_Space property, which U+200B and U+FEFF do not have.
+bool is_white_space(char32_t c);
 
 // Normalization Form C. O(bytes); ASCII is returned as it is. REQUIRES: is_valid(text).
 std::string to_nfc(std::string_view text);

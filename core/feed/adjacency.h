@@ -18,9 +18,9 @@ namespace freshet::feed {
 
 inline constexpr std::size_t kMaxAdjacencyItems = 200;
 
-// Multiplies the scores of the first kMaxAdjacencyItems of `candidates` by 1 + the share of the runs'
-// neighboring terms that are neighbors in the item as well, and sorts these. REQUIRES: candidates
-// are ordered by score. Stops at the deadline, which may be null. Throws Xapian::Error.
+// Multiplies the scores of the first kMaxAdjacencyItems of `candidates` by 1 + the share of the
+// runs' neighboring terms that are neighbors in the item as well, and sorts these. REQUIRES:
+// candidates are ordered by score. Stops at the deadline, which may be null. Throws Xapian::Error.
 void rank_adjacent_higher(const Xapian::Database& database, const std::vector<QueryRun>& runs,
                           const search::SearchDeadline* deadline, std::vector<Candidate>& candidates);
 

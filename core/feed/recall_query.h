@@ -14,9 +14,9 @@
 
 namespace freshet::feed {
 
-// Limits besides those of search::parse_query(): terms of the search, phrases, and words per phrase. A
-// phrase is checked in every item that contains all its words, which for frequent words is most of
-// the index.
+// Limits besides those of search::parse_query(): terms of the search, phrases, and words per
+// phrase. A phrase is checked in every item that contains all its words, which for frequent words
+// is most of the index.
 inline constexpr std::size_t kMaxQueryTerms = 96, kMaxPhrases = 2, kMaxPhraseWords = 6;
 
 // Terms of a reader's text that were written without a space between them.

@@ -30,7 +30,7 @@ constexpr milliseconds kMaxBackoff{500};
 constexpr milliseconds kStopPollInterval{20};  // how often a wait checks for a stop
 // Bound for changes in memory that wait for the index.
 constexpr std::size_t kMaxUnindexedChanges = 5000;
-// Of a rebuild of the index, between two reads of the streams: about 0.1 s.
+// Items that a rebuild of the index adds between two reads of the streams: about 0.1 s.
 constexpr std::int64_t kReindexedAtOnce = 100;
 constexpr std::chrono::minutes kPruneInterval{30};
 

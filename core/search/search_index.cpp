@@ -207,7 +207,8 @@ Result<void> SearchIndex::finish_rebuild() {
     impl_->folder.publish(impl_->rebuilt->slices());
     impl_->documents = impl_->rebuilt->documents();
     impl_->version = impl_->rebuilt->version();
-    // The next batch opens the new index and removes the old one, which a reader may be about to open.
+    // The next batch opens the new index and removes the old one, which a reader may be about to
+    // open.
     impl_->slices.reset();
     impl_->abandon_rebuild();
   });

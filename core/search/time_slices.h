@@ -45,8 +45,8 @@ class TimeSlices {
 
   std::vector<TimeSlice> slices() const;
   std::uint64_t documents() const;
-  // Of the words in all slices: text::pipeline_version(), or another one if any slice was written
-  // with that. New slices are marked with it.
+  // The version of the words in all slices: text::pipeline_version(), or another one if any slice
+  // was written with that. New slices are marked with it.
   const std::string& version() const { return version_; }
 
  private:

@@ -44,8 +44,8 @@ inline constexpr std::size_t kMaxWordLength = 64, kMaxTermBytes = 200;
 // separate words. O(bytes) in time and memory.
 std::uint32_t for_each_token(std::string_view text, const std::function<void(const Token&)>& emit);
 
-// A normalized word without accents, vowel points and tatweel: "munchen" for "münchen". Returns the
-// word itself if it has none.
+// A normalized word without accents, vowel points and tatweel: "munchen" for "münchen". Returns
+// the word itself if it has none.
 std::string without_accents(std::string_view word);
 
 // Returns whether `c` is a Hebrew letter, between which a quotation mark belongs to the word.
