@@ -2836,7 +2836,11 @@ export interface operations {
                      *           "tags": [
                      *             "news"
                      *           ],
-                     *           "score": 0.522147
+                     *           "score": 0.522147,
+                     *           "reason": {
+                     *             "kind": "similar",
+                     *             "text": "similar to this"
+                     *           }
                      *         }
                      *       ],
                      *       "model": "search"
