@@ -2844,7 +2844,11 @@ export interface operations {
                      *           "tags": [
                      *             "news"
                      *           ],
-                     *           "score": 0.522147
+                     *           "score": 0.522147,
+                     *           "reason": {
+                     *             "kind": "similar",
+                     *             "text": "similar to this"
+                     *           }
                      *         }
                      *       ],
                      *       "model": "search"

@@ -104,7 +104,8 @@ class Trend {
 // The pairs as core/readers, core/database and core/recorder count and publish them.
 class Covisits {
  public:
-  explicit Covisits(const std::vector<ItemId>& ids) : ids_(ids), pairs_(ids.size()), published_(ids.size()) {}
+  explicit Covisits(const std::vector<ItemId>& ids)
+      : ids_(ids), pairs_(ids.size()), frequent_(ids.size()), published_(ids.size()) {}
 
   void add(const Click& click) {
     std::vector<Viewed>& history = histories_[click.reader];
@@ -115,6 +116,7 @@ class Covisits {
       Pair& pair = pairs_[history.back().item][click.item];
       pair.recent = hot::add_log2(pair.recent, hot::half_lives(seconds(click.at), items::kCovisitHalfLife));
       ++pair.days[click.at / kDay];
+      if (++pair.count == kMinReads) frequent_[history.back().item].emplace_back(click.item, &pair);
       changed_.insert(history.back().item);
     }
     if (is_known) history.erase(known);
@@ -129,10 +131,10 @@ class Covisits {
     for (const std::uint32_t item : changed_) {
       std::vector<items::Covisit>& out = published_[item];
       out.clear();
-      for (auto& [next, pair] : pairs_[item]) {
+      for (const auto& [next, pair] : frequent_[item]) {
         std::int64_t count = 0;
-        for (const auto& [day, times] : pair.days) count += day >= now / kDay - 3 ? times : 0;
-        if (count >= 3) out.push_back({ids_[next], pair.recent});
+        for (const auto& [day, times] : pair->days) count += day >= now / kDay - 3 ? times : 0;
+        if (count >= kMinReads) out.push_back({ids_[next], pair->recent});
       }
       std::ranges::sort(out, std::ranges::greater(), &items::Covisit::recent);
       if (out.size() > items::kListedCovisits)
@@ -150,17 +152,20 @@ class Covisits {
 
  private:
   static constexpr std::size_t kHistory = 10;  // history.size
+  static constexpr std::int64_t kMinReads = 3;
   struct Viewed {
     std::uint32_t item = 0;
     std::int64_t at = 0;
   };
   struct Pair {
     double recent = -std::numeric_limits<double>::infinity();
+    std::int64_t count = 0;
     std::map<std::int64_t, std::int64_t> days;
   };
   const std::vector<ItemId>& ids_;
   std::unordered_map<std::uint32_t, std::vector<Viewed>> histories_;  // newest last
   std::vector<std::unordered_map<std::uint32_t, Pair>> pairs_;
+  std::vector<std::vector<std::pair<std::uint32_t, const Pair*>>> frequent_;  // of kMinReads or more
   std::vector<std::vector<items::Covisit>> published_;
   std::unordered_set<std::uint32_t> changed_;
   std::int64_t due_ = 0;
