@@ -81,11 +81,17 @@ Result<RecallResult> BlockingRecall::search(const RecallQuery& query) {
 Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
                                                  const search::SearchDeadline& deadline) {
   MatchQuery match;
-  if (!query.text.empty()) match = {text_query(query.text, stemmer_), true};
+  if (!query.text.empty())
+    match = {text_query(query.text, stemmer_), true};
+  else if (query.interest_weight > 0)
+    match.base = 1;
   const Xapian::Database& database = source_->database();
   if (newest_version_ != source_->version()) newest_ = {};
   newest_version_ = source_->version();
-  if (query.text.empty()) match.terms = interests_.build_query(database, query.interests);
+  if (query.text.empty()) {
+    const double total = query.interest_weight > 0 ? query.interest_weight : 1;
+    match.terms = interests_.build_query(database, query.interests, total);
+  }
   return ExactTop(database, std::move(match), decay_, query.now, query.size,
                   cpu_budget_.count() > 0 ? &deadline : nullptr, &newest_)
       .search();
