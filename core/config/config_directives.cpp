@@ -170,6 +170,8 @@ constexpr std::array kDirectives{
     Directive{"recall.decay_offset", "age up to which there is no decay", member<&S::recall, &Recall::decay_offset>, {0, 3650 * kDay}},
     Directive{"recall.decay_scale", "age beyond the offset at which the factor is recall.decay", member<&S::recall, &Recall::decay_scale>, {1, 3650 * kDay}},
     Directive{"recall.decay", "decay factor at offset + scale", member<&S::recall, &Recall::decay>, {0.001, 0.999}},
+    Directive{"recall.interest_weight", "how much more an item scores that matches all interests of a reader; 0: matches come first", member<&S::recall, &Recall::interest_weight>, {0, 1e6}},
+    Directive{"recall.trend_weight", "how much more the item scores that trends most; 0: the trend is ignored", member<&S::recall, &Recall::trend_weight>, {0, 1e6}},
 
     Directive{"seen.filter", "how impressions are stored", member<&S::seen, &Seen::filter>, {}, Unit::kNone, "fingerprints|redisbloom"},
     Directive{"seen.false_positive_rate", "acceptable share of unseen items that are taken for seen, over all days together", member<&S::seen, &Seen::false_positive_rate>, {1e-6, 0.2}},
@@ -204,6 +206,7 @@ constexpr std::array kDirectives{
     Directive{"recommend.cf_weight", "w of trend x (1 + w x affinity)", member<&S::recommend, &Recommend::cf_weight>, {0, 1000}},
     Directive{"recommend.rerank", "use the model's learned re-ranker if it has one", member<&S::recommend, &Recommend::rerank>},
     Directive{"recommend.discover_every", "every Nth slot is a discovery, an item that matches the reader's history but is not trending; 0: none", member<&S::recommend, &Recommend::discover_every>, {0, 100}},
+    Directive{"recommend.explore", "share of the slots for new items that few readers were shown; 0: none", member<&S::recommend, &Recommend::explore>, {0, 0.5}},
     Directive{"recommend.profile", "number of a reader's newest events that form the profile", member<&S::recommend, &Recommend::profile_events>, {1, 2000}},
     Directive{"recommend.profile_half_life", "age at which an event counts half", member<&S::recommend, &Recommend::profile_half_life>, {3600, 3650 * kDay}},
     Directive{"recommend.per_author", "maximum number of items of one author in a reply; 0: no limit", member<&S::recommend, &Recommend::max_per_author>, {0, 100}},

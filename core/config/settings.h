@@ -238,6 +238,11 @@ struct RecallSettings {
   seconds decay_offset{3600};
   seconds decay_scale{7 * 86400};
   double decay = 0.5;
+  // An item that matches all of a reader's interests scores 1 + this times as much as one without a
+  // match; 0: matches come first.
+  double interest_weight = 0.02;
+  double trend_weight =
+      0.05;  // the item that trends most scores 1 + this times as much, the 11th 1 + half of it
 };
 
 // Filter of items that a reader was shown in the last seven days.
@@ -291,6 +296,7 @@ struct RecommendSettings {
   double cf_weight = 2;
   bool rerank = true;                     // use the model's re-ranker if it has one
   int discover_every = 6;                 // every Nth slot is a discovery; 0: none
+  double explore = 0.05;                  // share of the slots for new items that few were shown; 0: none
   int profile_events = 200;               // newest events of a reader that form the profile
   seconds profile_half_life{30 * 86400};  // age at which an event counts half
   int max_per_author = 3;                 // items of one author in a reply; 0: no limit

@@ -60,11 +60,14 @@ RecallResult ExactTop::search() {
   }
   bool complete = true;
   try {
+    if (query_.base > 0) load_newest();
     if (!query_.terms.empty()) collect_scored();
+    add_newest_to_hits();
     // A match whose score is 0 ranks like an item without a match, by date.
     std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
-    if (!is_full() && !(query_.matches_only && query_.terms.empty())) append_unscored();
+    if (hits_.size() < wanted_ && !(query_.matches_only && query_.terms.empty())) append_unscored();
   } catch (const search::SearchTimeout&) {
+    add_newest_to_hits();
     if (hits_.empty() && unscored_.empty()) throw;
     complete = false;
   }
@@ -87,7 +90,8 @@ double ExactTop::max_decay_before(std::int64_t end) const {
 bool ExactTop::can_stop_before(std::int64_t end) const {
   if (end <= oldest_) return true;
   const double youngest = max_decay_before(end);
-  return youngest == 0 || (is_full() && highest_weight_ * youngest < nth_score_ * kBoundTolerance);
+  return youngest == 0 ||
+         (is_full_ && (query_.base + highest_weight_) * youngest < nth_score_ * kBoundTolerance);
 }
 
 void ExactTop::collect_scored() {
@@ -118,8 +122,8 @@ std::int64_t ExactTop::first_range_width() const {
 
 // Start of the range that follows `searched`.
 std::int64_t ExactTop::next_range_begin(const Range& searched) const {
-  if (is_full()) {  // the whole remainder: another range would cost more than its tighter cutoff saves
-    const double useful = nth_score_ * kBoundTolerance / highest_weight_;
+  if (is_full_) {  // the whole remainder: another range would cost more than its tighter cutoff saves
+    const double useful = nth_score_ * kBoundTolerance / (query_.base + highest_weight_);
     return std::min(now_ - decay_.age_below(useful).count(), searched.begin - 1);
   }
   // Not enough hits yet: extend by as much as all ranges so far, or further if they had few
@@ -138,8 +142,8 @@ void ExactTop::search_range(const Range& range) {
   enquire.set_sort_by_relevance_then_value(search::kOrderSlot, true);
   const std::vector<Hit> hits_before = hits_;
   for (std::size_t step = kFirstStepFactor * wanted_;; step *= 4) {
-    const double cutoff = is_full() ? nth_score_ * kBoundTolerance / youngest : 0;
-    enquire.set_cutoff(0, cutoff);
+    const double cutoff = is_full_ ? nth_score_ * kBoundTolerance / youngest - query_.base : 0;
+    enquire.set_cutoff(0, std::max(0.0, cutoff));
     // Start from the first match again, not from where the last step ended: weights that differ
     // only in their last bits are ordered differently each time, and a match between two steps
     // would be missed.
@@ -147,7 +151,8 @@ void ExactTop::search_range(const Range& range) {
     hits_ = hits_before;
     highest_weight_ = std::max(highest_weight_, matches.get_max_possible());
     const double lowest_weight = add_hits(matches);
-    if (matches.size() < step || (is_full() && lowest_weight * youngest < nth_score_ * kBoundTolerance))
+    if (matches.size() < step ||
+        (is_full_ && (query_.base + lowest_weight) * youngest < nth_score_ * kBoundTolerance))
       return;
   }
 }
@@ -158,17 +163,62 @@ double ExactTop::add_hits(const Xapian::MSet& matches) {
   for (auto each = matches.begin(); each != matches.end(); ++each) {
     lowest_weight = each.get_weight();
     Hit hit{0, order_key_of(each)};
-    hit.score = lowest_weight * decay_.at(seconds{std::max<std::int64_t>(
-                                    0, now_ - to_unix(search::parse_order_key(hit.key).published))});
-    if (!is_full() || hit.score >= nth_score_ * kBoundTolerance) hits_.push_back(std::move(hit));
+    hit.score = score_of(lowest_weight, seconds{std::max<std::int64_t>(
+                                            0, now_ - to_unix(search::parse_order_key(hit.key).published))});
+    if (!is_full_ || hit.score >= nth_score_ * kBoundTolerance) hits_.push_back(std::move(hit));
   }
-  if (is_full()) {
-    const auto nth = hits_.begin() + static_cast<std::ptrdiff_t>(wanted_) - 1;
-    std::nth_element(hits_.begin(), nth, hits_.end(), [](const Hit& a, const Hit& b) { return b < a; });
-    hits_.erase(nth + 1, hits_.end());
-    nth_score_ = hits_.back().score;
-  }
+  keep_best_hits();
   return lowest_weight;
+}
+
+// Removes hits that are not among the best `wanted_` of hits and newest items.
+void ExactTop::keep_best_hits() {
+  std::unordered_set<std::string_view> matched;
+  std::vector<const Hit*> all;
+  all.reserve(hits_.size() + newest_hits_.size());
+  for (const Hit& each : hits_) {
+    if (newest_hits_.empty() || matched.insert(each.key).second) all.push_back(&each);
+  }
+  for (const Hit& each : newest_hits_) {
+    if (!matched.contains(each.key)) all.push_back(&each);
+  }
+  is_full_ = all.size() >= wanted_;
+  if (!is_full_) return;
+  const auto nth = all.begin() + static_cast<std::ptrdiff_t>(wanted_) - 1;
+  std::nth_element(all.begin(), nth, all.end(), [](const Hit* a, const Hit* b) { return *b < *a; });
+  const Hit last = **nth;
+  nth_score_ = last.score;
+  std::erase_if(hits_, [&](const Hit& each) { return each < last; });
+}
+
+// On timeout, keeps the items found so far.
+void ExactTop::load_newest() {
+  const auto take = [&](const std::vector<Candidate>& newest) {
+    const std::size_t count = std::min(newest.size(), wanted_);
+    newest_hits_.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      newest_hits_.push_back({score_of(0, seconds{now_ - to_unix(newest[i].published_at)}),
+                              search::order_key(newest[i].published_at, newest[i].item)});
+    }
+  };
+  try {
+    take(newest_items());
+  } catch (const search::SearchTimeout&) {
+    take(uncached_newest_.items);
+    throw;
+  }
+  keep_best_hits();
+}
+
+void ExactTop::add_newest_to_hits() {
+  std::unordered_set<std::string> matched;
+  if (!newest_hits_.empty()) {
+    for (const Hit& each : hits_) matched.insert(each.key);
+  }
+  for (Hit& each : newest_hits_) {
+    if (!matched.contains(each.key)) hits_.push_back(std::move(each));
+  }
+  newest_hits_.clear();
 }
 
 // Appends items without a score, newest first. All items with a score are in hits_.
@@ -183,21 +233,28 @@ void ExactTop::append_unscored() {
     }
   };
   unscored_.reserve(missing);
-  if (newest_cache_ != nullptr && newest_cache_->is_valid_for(from_unix(now_), wanted_))
-    return append_unknown(newest_cache_->items);
-  NewestItems found;
   try {
-    find_newest(Xapian::Query::MatchAll, wanted_, {}, found.items);
+    append_unknown(newest_items());
   } catch (const search::SearchTimeout&) {
-    append_unknown(found.items);
+    append_unknown(uncached_newest_.items);
     throw;
   }
-  append_unknown(found.items);
-  if (newest_cache_ == nullptr || wanted_ > NewestItems::kMaxItems) return;
+}
+
+// The newest items, at least `wanted_` if the index has them. On timeout, those found so far are in
+// uncached_newest_.
+const std::vector<Candidate>& ExactTop::newest_items() {
+  if (newest_cache_ != nullptr && newest_cache_->is_valid_for(from_unix(now_), wanted_))
+    return newest_cache_->items;
+  NewestItems& found = uncached_newest_;
+  if (found.is_valid_for(from_unix(now_), wanted_)) return found.items;
+  find_newest(Xapian::Query::MatchAll, wanted_, {}, found.items);
   found.complete = found.items.size() < wanted_;
   found.has_future_items = search_end_ == now_ + 1;
   found.as_of = from_unix(now_);
+  if (newest_cache_ == nullptr || wanted_ > NewestItems::kMaxItems) return found.items;
   *newest_cache_ = std::move(found);
+  return newest_cache_->items;
 }
 
 // The newest `wanted` of `items`, skipping those in `known`.

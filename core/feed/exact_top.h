@@ -1,4 +1,4 @@
-// Exact top-k by BM25 × decay that reads only some of the matches.
+// Exact top-k by (base + BM25) × decay that reads only some of the matches.
 //
 // No inverted index can be ordered by a product that changes every second, but weight and decay can
 // be bounded separately. Items are searched in ranges of publish time, newest range first, always
@@ -7,11 +7,12 @@
 //
 //   - In a range, an item whose weight is below T / (decay of the range's newest moment) cannot be
 //     in the result. Xapian takes that as a cutoff and skips most postings without weighing them.
-//   - Once (highest weight the query can give) × (decay of what remains) is below T, no older item
-//     can be in the result.
+//   - Once (base + highest weight the query can give) × (decay of what remains) is below T, no
+//     older item can be in the result.
 //
-// Items whose score is 0 or underflows to 0 follow, newest first. tests/feed/exactness_test.cpp
-// compares the results with those of scoring every item.
+// With a base, the newest k items are candidates as well: no other item without a match can be in
+// the result. Items whose score is 0 or underflows to 0 follow, newest first.
+// tests/feed/exactness_test.cpp compares the results with those of scoring every item.
 #pragma once
 
 #include <xapian.h>
@@ -31,7 +32,8 @@ namespace freshet::feed {
 
 struct MatchQuery {
   Xapian::Query terms;        // weighted; may be empty
-  bool matches_only = false;  // false: all other items follow the matches
+  bool matches_only = false;  // only items that match
+  double base = 0;            // ≥ 0; added to the weight of every item. 0 if matches_only
 };
 
 // Cache of the newest items of the index. The same for all readers until the index changes.
@@ -75,7 +77,11 @@ class ExactTop {
   void collect_scored();
   void search_range(const Range& range);
   double add_hits(const Xapian::MSet& matches);
+  void keep_best_hits();
+  void load_newest();
+  void add_newest_to_hits();
   void append_unscored();
+  const std::vector<Candidate>& newest_items();
   void find_newest(const Xapian::Query& items, std::size_t wanted, std::unordered_set<std::string> known,
                    std::vector<Candidate>& out);
   std::int64_t first_range_width() const;
@@ -83,8 +89,8 @@ class ExactTop {
   std::int64_t next_range_begin(const Range& searched) const;
   bool can_stop_before(std::int64_t end) const;
   double max_decay_before(std::int64_t end) const;
-  bool is_full() const { return hits_.size() >= wanted_; }
   RecallResult build_result();
+  double score_of(double weight, seconds age) const { return (query_.base + weight) * decay_.at(age); }
   // Restricts a query to items published in the range, and applies the deadline.
   Xapian::Query restrict_to_range(const Xapian::Query& query, const Range& range) const;
 
@@ -97,10 +103,15 @@ class ExactTop {
   // Search ends here: items from this second on are dated in the future.
   std::int64_t search_end_ = std::numeric_limits<std::int64_t>::max();
   double highest_weight_ = 0;  // upper bound of the weight of any item
-  double nth_score_ = 0;       // lowest of hits_; set once hits_ is full
-  std::vector<Hit> hits_;
+  // True if hits_ and newest_hits_ together have `wanted_` items; then nth_score_ is the lowest
+  // score of the best of them.
+  bool is_full_ = false;
+  double nth_score_ = 0;
+  std::vector<Hit> hits_;            // the best matches
+  std::vector<Hit> newest_hits_;     // with a base: the newest items, scored as if they did not match
   std::vector<Candidate> unscored_;  // items without a score, newest first, that follow the hits
   NewestItems* newest_cache_;
+  NewestItems uncached_newest_;
   const search::SearchDeadline* deadline_;
 };
 

@@ -318,7 +318,7 @@ Task<Result<std::vector<ItemId>>> RedisFeedStore::newest_items(std::size_t limit
 std::optional<redis::PartitionedTopN> RedisFeedStore::hot_items_read(UnixSeconds now) const {
   if (hot_items_read_at_ == now) return std::nullopt;
   return redis::PartitionedTopN(keys_, kMaxHotItems, [](const redis::PartitionKeys& partition) {
-    return partition.rank(hot::kEngagementModel);
+    return partition.rank(hot::kTrendingModel);
   });
 }
 

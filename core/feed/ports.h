@@ -39,13 +39,18 @@ struct RecallQuery {
   std::vector<Interest> interests;  // if empty as well, the newest items are returned
   UnixSeconds now;                  // reference time for ages; items dated later are excluded
   std::size_t size = 500;
+  // Above 0: items without a match have a score, too, and one that matches all interests has about
+  // 1 + this times as much. 0: matches come first.
+  double interest_weight = 0;
   ReaderId reader = {};  // one text search at a time is allowed per reader; empty: no limit
   SearchCost cost = {};  // null: not measured
 };
 
 struct Candidate {
   ItemId item;
-  double score = 0;  // BM25 × decay; 0 if it matches no interest and is included only because it is new
+  // BM25 × decay: 0 if it matches no interest and is included only because it is new. With an
+  // interest_weight, (1 + BM25) × decay.
+  double score = 0;
   UnixSeconds published_at;
 };
 
@@ -58,8 +63,8 @@ class Recall {
  public:
   virtual ~Recall() = default;
   // The `size` best items that are neither hidden nor dated in the future: exactly what scoring
-  // every item would give. With a text, only items that match it; otherwise all items, those
-  // without a match after the others, newest first. A search that has used recall.budget of CPU
+  // every item would give. With a text, only items that match it; otherwise all items; those with a
+  // score of 0 follow the others, newest first. A search that has used recall.budget of CPU
   // time returns what it has found. No Redis. Runs on a pool thread; the caller does not block.
   // Errors: kUnavailable "index_unavailable", "search_busy" (the queue is full, or the reader's
   // previous text search is still running), "search_timeout" (nothing found in time).
@@ -127,7 +132,7 @@ struct FeedState {
   // Those of the above whose acknowledgement timed out: their impressions may be lost.
   std::vector<UnacknowledgedDelivery> unacknowledged;
   std::vector<Interest> interests;            // newest first
-  std::vector<ItemId> hot_items;              // top of the engagement rank
+  std::vector<ItemId> hot_items;              // those that trend most, first
   std::vector<ItemId> buffered_items;         // only if loaded for a peek
   std::shared_ptr<const SeenView> seen_view;  // null if the filter must be queried by item (redisbloom)
 };

@@ -87,7 +87,10 @@ Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
   newest_version_ = source_->version();
   const search::SearchDeadline* const limit = cpu_budget_.count() > 0 ? &deadline : nullptr;
   if (query.text.empty()) {
-    MatchQuery match{interests_.build_query(database, query.interests), false};
+    const bool is_weighted = query.interest_weight > 0;
+    MatchQuery match{
+        .terms = interests_.build_query(database, query.interests, is_weighted ? query.interest_weight : 1),
+        .base = is_weighted ? 1.0 : 0.0};
     return ExactTop(database, std::move(match), decay_, query.now, query.size, limit, &newest_).search();
   }
   TextQuery text = text_query(query.text, stemmer_, database);

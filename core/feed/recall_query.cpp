@@ -211,7 +211,7 @@ double InterestTerms::idf(const Xapian::Database& database, const std::string& t
 }
 
 Xapian::Query InterestTerms::build_query(const Xapian::Database& database,
-                                         const std::vector<Interest>& interests) {
+                                         const std::vector<Interest>& interests, double total) {
   const Clock::time_point now = Clock::now();
   if (now >= cache_expires_at_ || terms_.size() > kMaxCachedEntries || idf_.size() > kMaxCachedEntries) {
     clear_cache();
@@ -236,10 +236,14 @@ Xapian::Query InterestTerms::build_query(const Xapian::Database& database,
       terms.begin(), terms.begin() + static_cast<std::ptrdiff_t>(count), terms.end(),
       [](const Term& a, const Term& b) { return a.worth != b.worth ? a.worth > b.worth : a.name < b.name; });
   terms.resize(count);
+  double worth = 0;
+  for (const Term& each : terms) worth += each.worth;
+  if (!(worth > 0 && std::isfinite(worth))) return {};
   std::vector<Xapian::Query> scaled;
   scaled.reserve(terms.size());
   for (const Term& each : terms) {
-    scaled.emplace_back(Xapian::Query::OP_SCALE_WEIGHT, Xapian::Query(each.name), each.weight);
+    scaled.emplace_back(Xapian::Query::OP_SCALE_WEIGHT, Xapian::Query(each.name),
+                        each.weight * total / worth);
   }
   return {Xapian::Query::OP_OR, scaled.begin(), scaled.end()};
 }

@@ -42,15 +42,17 @@ struct TextQuery {
 TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database);
 
 // Builds queries from interests: the best kMaxTerms of the items' tags and title words, ranked by
-// (sum of the weights of the items that have it) × idf. Caches the terms of items for kCacheTtl.
-// One per thread.
+// (sum of the weights of the items that have it) × idf. Their weights are scaled so that Σ weight ×
+// idf over the query's terms is `total`, however many interests there are. Caches the terms of
+// items for kCacheTtl. One per thread.
 class InterestTerms {
  public:
   static constexpr std::size_t kMaxTerms = 13;
   static constexpr std::size_t kMaxInterests = 32;  // only the first are used, which are the newest
 
   // Empty if the index has none of the items. Throws Xapian::Error.
-  Xapian::Query build_query(const Xapian::Database& database, const std::vector<Interest>& interests);
+  Xapian::Query build_query(const Xapian::Database& database, const std::vector<Interest>& interests,
+                            double total = 1);
   void clear_cache();
 
  private:

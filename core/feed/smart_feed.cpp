@@ -1,7 +1,9 @@
 #include "core/feed/smart_feed.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -24,6 +26,8 @@ constexpr std::size_t kSpareCards = 5;
 constexpr int kMaxRefills = 3;
 // Attempts to refresh, if too many pages are delivered while it searches.
 constexpr int kMaxRefreshAttempts = 10;
+// Position among the hottest items at which the effect of recall.trend_weight is half as large.
+constexpr double kTrendHalfPosition = 10;
 // Weight of each interest relative to the next newer one.
 constexpr double kInterestDecay = 0.9;
 
@@ -38,18 +42,16 @@ FeedPage degraded_page(Dependency missing) {
   return page;
 }
 
-RecallQuery make_recall_query(const FeedRequest& request, const FeedState& state, UnixSeconds now) {
+RecallQuery make_recall_query(const FeedRequest& request, const FeedState& state, UnixSeconds now,
+                              double interest_weight) {
   RecallQuery query;
   query.text = request.query;
   query.reader = request.reader;
   query.cost = request.cost;
   query.now = now;
   if (!query.text.empty()) return query;
-  double weight = 1;
-  for (const Interest& interest : state.interests) {
-    query.interests.push_back({interest.item, weight});
-    weight *= kInterestDecay;
-  }
+  query.interests = weigh_interests(state.interests);
+  query.interest_weight = interest_weight;
   return query;
 }
 
@@ -121,6 +123,28 @@ std::vector<ItemId> interleave(std::vector<ItemId> fresh, const std::vector<Item
 }
 
 }  // namespace
+
+std::vector<Interest> weigh_interests(const std::vector<Interest>& newest_first) {
+  std::vector<Interest> out;
+  double weight = 1;
+  for (const Interest& each : newest_first) {
+    out.push_back({each.item, weight});
+    weight *= kInterestDecay;
+  }
+  return out;
+}
+
+void order_by_trend(std::vector<Candidate>& candidates, const std::vector<ItemId>& hot, double weight) {
+  if (weight == 0) return;
+  std::unordered_map<std::string_view, std::size_t> positions;
+  for (const ItemId& each : hot) positions.emplace(each.view(), positions.size());
+  for (Candidate& each : candidates) {
+    const auto found = positions.find(each.item.view());
+    if (found != positions.end())
+      each.score *= 1 + weight / (1 + static_cast<double>(found->second) / kTrendHalfPosition);
+  }
+  std::ranges::stable_sort(candidates, std::greater(), &Candidate::score);
+}
 
 SmartFeed::SmartFeed(FeedStore& store, Recall& recall, items::CardCache& cards, const Settings& settings,
                      WallClock clock)
@@ -271,7 +295,7 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
                                                               const FeedState& state) {
   const auto deadline = Clock::now() + settings_.budget;
   trending_ = {state.hot_items.begin(), state.hot_items.end()};
-  RecallQuery query = make_recall_query(request, state, clock_());
+  RecallQuery query = make_recall_query(request, state, clock_(), settings_.interest_weight);
   const bool is_cold_start = query.text.empty() && query.interests.empty();
   std::vector<ItemId> hot;
   if (is_cold_start) {
@@ -286,6 +310,8 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
     FRESHET_CO_TRY(recall_result, co_await recall_.search(query));
     co_await set_phase(RequestPhase::kRank);
     const bool exhausted = recall_result->exhausted;
+    if (query.text.empty() && !is_cold_start)
+      order_by_trend(recall_result->candidates, state.hot_items, settings_.trend_weight);
     std::vector<ItemId> candidates = ids_of(std::move(*recall_result));
     if (is_cold_start) candidates = interleave(std::move(candidates), hot);
     FRESHET_CO_TRY(remaining, co_await remove_seen(request.reader, state, std::move(candidates)));

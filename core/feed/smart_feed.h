@@ -49,6 +49,13 @@ struct FeedPage {
   std::optional<Dependency> degraded;
 };
 
+// Interests as recall gets them: each weighs 0.9 times the next newer one. `newest_first`: as
+// loaded.
+std::vector<Interest> weigh_interests(const std::vector<Interest>& newest_first);
+// Orders candidates by score × (1 + weight / (1 + position / 10)), where `position` is that in
+// `hot`; the others keep their score. Equal scores keep their order.
+void order_by_trend(std::vector<Candidate>& candidates, const std::vector<ItemId>& hot, double weight);
+
 class SmartFeed {
  public:
   using WallClock = std::function<UnixSeconds()>;

@@ -64,17 +64,21 @@ void compare(RandomItems& random, const Xapian::Database& database, const Recall
     liked.push_back({ItemId::trusted("item" + std::to_string(random.below(3000))),
                      0.1 + static_cast<double>(random.below(10))});
   }
-  const std::pair<Xapian::Query, bool> queries[] = {
+  const auto interest_query = [&](double weight) { return interests.build_query(database, liked, weight); };
+  const feed::MatchQuery queries[] = {
       {feed::text_query(random.words(1 + random.below(13)), Xapian::Stem(), database).query, true},
-      {interests.build_query(database, liked), false},
-      {Xapian::Query(), false}};
+      {interest_query(1), false},
+      {interest_query(0.02), false, 1},
+      {interest_query(static_cast<double>(1 + random.below(100)) / 10), false, 1},
+      {Xapian::Query(), false},
+      {Xapian::Query(), false, 1}};
   const UnixSeconds now = kNow - seconds{static_cast<std::int64_t>(random.below(3) * random.below(900000))};
-  for (const auto& [terms, matches_only] : queries) {
-    const auto all = brute_force_search(database, terms, matches_only, decay, now);
+  for (const auto& [terms, matches_only, base] : queries) {
+    const auto all = brute_force_search(database, terms, matches_only, decay, now, base);
     for (const std::size_t size :
          {std::size_t{1}, 1 + random.below(60), std::size_t{500}, std::size_t{5000}}) {
       const feed::RecallResult recalled =
-          feed::ExactTop(database, {terms, matches_only}, decay, now, size).search();
+          feed::ExactTop(database, {terms, matches_only, base}, decay, now, size).search();
       const std::string wrong = difference(recalled, all, size);
       INFO("size " << size << ", query " << terms.get_description() << ": " << wrong);
       REQUIRE(wrong.empty());

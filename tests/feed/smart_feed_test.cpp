@@ -285,6 +285,30 @@ TEST_CASE("peek counts what a refresh would add and changes nothing", "[feed]") 
   CHECK(site.peek() == 2);
 }
 
+TEST_CASE("items that trend move up in a refresh by interests, and only the recalled ones", "[feed]") {
+  std::vector<feed::Candidate> candidates;
+  for (int i = 0; i < 5; ++i) candidates.push_back({item(i), 1 - 0.01 * i, {}});
+  candidates.push_back({item(5), 0, {}});
+  const std::vector<ItemId> hot{item(9), item(4), item(5), item(2)};
+  const auto order = [&](double weight) {
+    std::vector<feed::Candidate> ordered = candidates;
+    feed::order_by_trend(ordered, hot, weight);
+    std::vector<int> out;
+    for (const feed::Candidate& each : ordered) out.push_back(std::stoi(each.item.str().substr(1)));
+    return out;
+  };
+  CHECK(order(0) == std::vector{0, 1, 2, 3, 4, 5});
+  CHECK(order(0.04) == std::vector{2, 0, 4, 1, 3, 5});  // factors 1 + .04 / 1.1 and 1 + .04 / 1.3
+  CHECK(order(1) == std::vector{4, 2, 0, 1, 3, 5});
+  Site site;
+  site.settings.recall.trend_weight = 1;
+  site.store.interests = {{item(30)}};
+  site.store.hot = {item(99), item(7)};
+  CHECK(ids(site.refresh(3)) == std::vector<ItemId>{item(7), item(0), item(1)});
+  REQUIRE(site.recall.queries.size() == 1);
+  CHECK(site.recall.queries[0].interest_weight == site.settings.recall.interest_weight);
+}
+
 TEST_CASE("a reader without interests gets fresh and hot items alternately", "[feed]") {
   Site site;
   site.store.hot = {item(40), item(1), item(41)};
@@ -394,6 +418,7 @@ TEST_CASE("each item of a feed has a reason in the reader's own terms", "[feed][
   put(4, "cid", {"news"}, {});
   put(5, "cid", {"food"}, today);
   put(6, "cid", {"food"}, {});
+  site.settings.recall.trend_weight = 0;
   site.store.hot = {item(3)};
   site.store.interests = {{item(51), 1, readers::Interaction::kView},
                           {item(50), 3, readers::Interaction::kFavorite}};

@@ -131,7 +131,8 @@ class RandomItems {
 // order of slices.
 inline std::vector<feed::Candidate> brute_force_search(const Xapian::Database& database,
                                                        const Xapian::Query& terms, bool matches_only,
-                                                       const feed::GaussDecay& decay, UnixSeconds now) {
+                                                       const feed::GaussDecay& decay, UnixSeconds now,
+                                                       double base = 0) {
   std::vector<feed::Candidate> all;
   std::vector<bool> matched(database.get_lastdocid() + 1);
   const auto add = [&](Xapian::docid document, double weight) {
@@ -139,7 +140,8 @@ inline std::vector<feed::Candidate> brute_force_search(const Xapian::Database& d
     const search::OrderKey read = search::parse_order_key(key);
     const seconds age = std::max(seconds{0}, now - read.published);
     if (read.published <= now)
-      all.push_back({ItemId::trusted(std::string(read.item)), weight * decay.at(age), read.published});
+      all.push_back(
+          {ItemId::trusted(std::string(read.item)), (base + weight) * decay.at(age), read.published});
   };
   if (!terms.empty()) {
     Xapian::Enquire enquire(database);

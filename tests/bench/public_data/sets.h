@@ -29,6 +29,8 @@ Result<EvaluationReport> evaluate_hot_news(const std::string& directory, const P
 Result<EvaluationReport> evaluate_hot_stackexchange(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_hot_deskdrop(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_news_sessions(const std::string& directory, const Progress& progress);
+Result<EvaluationReport> evaluate_feed_stackexchange(const std::string& directory, const Progress& progress);
+Result<EvaluationReport> evaluate_feed_deskdrop(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_scoring(const std::string& directory, const Progress& progress);
 
 inline constexpr std::array kDataSets{
@@ -41,6 +43,9 @@ inline constexpr std::array kDataSets{
             evaluate_hot_stackexchange},
     DataSet{"hot-deskdrop", "Deskdrop (users_interactions.csv), hot lists by day", evaluate_hot_deskdrop},
     DataSet{"news-sessions", "news clicks (clicks.csv), the next click in a session", evaluate_news_sessions},
+    DataSet{"feed-stackexchange", "a question-and-answer site (scripts/sample), the feed by day",
+            evaluate_feed_stackexchange},
+    DataSet{"feed-deskdrop", "Deskdrop (users_interactions.csv), the feed by day", evaluate_feed_deskdrop},
     DataSet{"scoring", "synthetic models of three sizes, temporarily written to DIR: scoring time",
             evaluate_scoring},
 };
