@@ -241,8 +241,8 @@ struct RecallSettings {
   // An item that matches all of a reader's interests scores 1 + this times as much as one without a
   // match; 0: matches come first.
   double interest_weight = 0.02;
-  double trend_weight =
-      0.05;  // the item that trends most scores 1 + this times as much, the 11th 1 + half of it
+  // The item that trends most scores 1 + this times as much, the 11th 1 + half of it.
+  double trend_weight = 0.05;
 };
 
 // Filter of items that a reader was shown in the last seven days.

@@ -23,8 +23,8 @@ inline constexpr std::size_t kMaxInteractions =
 inline constexpr std::int64_t kMaxStateFields = 7;  // fields of the hash of a reader's feed
 // Lines of a buffer. Limited because one script pushes them with a single RPUSH.
 inline constexpr std::size_t kMaxBufferLines = 1000;
-inline constexpr std::size_t kMaxHotItems =
-    100;  // for the order of a refresh, and offered to readers without interests
+// For the order of a refresh, and offered to readers without interests.
+inline constexpr std::size_t kMaxHotItems = 100;
 
 class RedisFeedStore final : public FeedStore {
  public:
