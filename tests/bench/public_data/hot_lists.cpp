@@ -22,7 +22,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -32,7 +31,7 @@
 #include "core/base/json.h"
 #include "core/tuning/hot_tuner.h"
 #include "scripts/ctl/replay/csv.h"
-#include "tests/bench/public_data/data.h"
+#include "tests/bench/public_data/reads.h"
 #include "tests/bench/public_data/sets.h"
 
 namespace freshet::bench {
@@ -47,30 +46,12 @@ using tuning::ViewHistory;
 
 constexpr std::int64_t kDay = 86400;
 
-struct Read {
-  std::int64_t at = 0;
-  std::uint32_t item = 0, reader = 0;
-};
-
-struct Reads {
-  std::vector<Read> reads;  // in order of time
-  std::vector<std::optional<UnixSeconds>> published;
-};
-
 // The measurement of a set.
 struct Protocol {
   HotMoments moments;
   bool needs_next_hour = false;  // only moments whose next hour counts
   UnixSeconds from, until;       // of the moments
 };
-
-// Items without a publication date are published at their first read, as the service assumes.
-void date_items(Reads& data) {
-  for (const Read& each : data.reads) {
-    auto& published = data.published[each.item];
-    if (!published) published = UnixSeconds(seconds(each.at));
-  }
-}
 
 ViewHistory exact_history(const Reads& data) {
   ViewHistory out{{}, data.published, UnixSeconds(seconds(data.reads.back().at + 1))};
@@ -187,35 +168,11 @@ void add_rows(EvaluationReport& report, const std::string& set, const Measuremen
 
 // --- News
 
-Result<Reads> read_clicks(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in)
-    return fail(ErrorCode::kNotFound, "no_file", {},
-                "cannot read " + path.string() + " (unpack it: xz -dc clicks.csv.xz)");
-  Reads out;
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) {
-    Read each;
-    long long at = 0;
-    unsigned reader = 0, session = 0, item = 0;
-    if (std::sscanf(line.c_str(), "%lld,%u,%u,%u", &at, &reader, &session, &item) != 4 || at < 0)
-      return fail(ErrorCode::kInvalid, "bad_data", {}, path.string() + ": not a click: " + line);
-    out.reads.push_back({at, item, reader});
-    if (item >= out.published.size()) out.published.resize(item + 1);
-  }
-  if (out.reads.empty()) return fail(ErrorCode::kInvalid, "bad_data", {}, path.string() + ": no clicks");
-  std::ranges::stable_sort(out.reads, {}, &Read::at);
-  date_items(out);
-  return out;
-}
-
 // Readers in a share of 1/`of`, by a hash of their number.
 Reads thinned(const Reads& all, std::uint64_t of) {
   Reads out{{}, all.published};
   for (const Read& each : all.reads) {
-    const std::uint64_t hash = (each.reader + 1) * 0x9E3779B97F4A7C15ULL;
-    if ((hash >> 33) % of == 0) out.reads.push_back(each);
+    if (reader_hash(each.reader) % of == 0) out.reads.push_back(each);
   }
   return out;
 }
