@@ -72,6 +72,15 @@ TEST_CASE_METHOD(Site, "a page of recommendations with cached titles is six read
   CHECK(cost.aof_bytes == 0);
 }
 
+TEST_CASE_METHOD(Site, "a worker's copy of 200 known items is read in three round trips", "[cost]") {
+  const auto read = [&] { REQUIRE(redis::run_sync(trend.read(nullptr))->size() == 200); };
+  read();  // their metadata
+  const Cost cost = costs.measure(read);
+  INFO(cost.text());
+  CHECK(cost.round_trips == 3);
+  CHECK(cost.commands() == 5 + 200);  // the epoch and the heads of three ranks and of the newest items
+}
+
 TEST_CASE_METHOD(Site, "a history is two reads in one round trip", "[cost]") {
   const Cost cost = costs.measure([&] {
     const auto views = redis::run_sync(readers.views(reader, readers::ViewKind::kTopic));

@@ -90,6 +90,7 @@ RankingSettings formula(double cf_weight) {
   RankingSettings settings;
   settings.cf_weight = cf_weight;
   settings.rerank = false;
+  settings.trend_half_life = seconds{0};
   settings.discover_every = 0;
   return settings;
 }
@@ -114,6 +115,16 @@ Result<EvaluationReport> evaluate_news_recommendations(const std::string& direct
   strategies.push_back({"trend x (1 + 2 x affinity)", recommend::Ranker(formula(2))});
   strategies.push_back({"trend x (1 + 0.5 x affinity)", recommend::Ranker(formula(0.5))});
   strategies.push_back({"trend alone: (1 + points) / (hours + 2)^1.5", recommend::Ranker(formula(0))});
+  for (const seconds half_life : kTrendingHalfLives) {
+    RankingSettings settings = formula(0);
+    settings.trend_half_life = half_life;
+    strategies.push_back(
+        {fmt::format("views halved every {} min", half_life.count() / 60), recommend::Ranker(settings)});
+  }
+  RankingSettings reranked;
+  reranked.rerank = true;
+  reranked.discover_every = 0;
+  strategies.push_back({"re-ranker, without discoveries", recommend::Ranker(reranked)});
   EventReplay replay(data);
   const ScratchFolder folder(std::filesystem::temp_directory_path());
   const UnixSeconds first_day = replay.first_day();
@@ -125,19 +136,26 @@ Result<EvaluationReport> evaluate_news_recommendations(const std::string& direct
   for (int day = kFirst; day <= kLast; ++day) {
     const UnixSeconds midnight = first_day + day * kOneDay;
     replay.advance_to(midnight);
-    FRESHET_TRY(trained, training::train(replay.known(), {}, progress));
+    RankingSettings ranking;
+    ranking.rerank = true;  // train it even if it is not chosen
+    FRESHET_TRY(trained, training::train(replay.known(), {}, progress, ranking));
     const auto file = folder.path() / "model";
     if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
     FRESHET_TRY(model, model::Model::open(file));
-    report.note(fmt::format("day {}: {}; {}", day, trained->algorithm, trained->report));
+    report.note(fmt::format("day {}: {}; {}; {} readers compared", day, trained->algorithm, trained->report,
+                            trained->ranking_choice.cases));
+    for (const training::ComparedRanking& each : trained->ranking_choice.compared)
+      report.note(fmt::format("  {:.4f} {}{}", each.ndcg, ranking_name(each.ranking),
+                              each.is_chosen ? " (served)" : ""));
     const auto moments = moments_of_day(
         by_reader, clicks->published, day == kFirst ? midnight + kOneDay / 2 : midnight, midnight + kOneDay);
     cases += moments.size();
     for (std::size_t i = 0; i < moments.size(); ++i) {
       progress("ranking", static_cast<double>(i) / static_cast<double>(moments.size()));
       replay.advance_to(moments[i].at);
-      const IndexedCatalogue catalogue(*model, replay,
-                                       replay.live_items(defaults.trend_items, defaults.newest_items));
+      const IndexedCatalogue catalogue(
+          *model, replay,
+          replay.live_items(defaults.trend_items, defaults.trending_items, defaults.newest_items));
       for (Strategy& each : strategies) {
         const EvaluationCase& reader_case = moments[i].reader_case;
         each.score.add(top_items(reader_case, replay, catalogue, each.ranker,
