@@ -203,9 +203,9 @@ constexpr std::array kDirectives{
 
     Directive{"recommend.model", "file that freshetctl train writes and workers map", member<&S::recommend, &Recommend::model>},
     Directive{"recommend.model_from", "internal server of the host that trains, from which freshetctl fetch-model downloads the model", member<&S::recommend, &Recommend::model_source>},
-    Directive{"recommend.cf_weight", "w of trend x (1 + w x affinity)", member<&S::recommend, &Recommend::cf_weight>, {0, 1000}},
-    Directive{"recommend.rerank", "use the model's learned re-ranker if it has one", member<&S::recommend, &Recommend::rerank>},
-    Directive{"recommend.discover_every", "every Nth slot is a discovery, an item that matches the reader's history but is not trending; 0: none", member<&S::recommend, &Recommend::discover_every>, {0, 100}},
+    Directive{"recommend.cf_weight", "w of trend x (1 + w x affinity); \"auto\": as training chose", member<&S::recommend, &Recommend::cf_weight>, {0, 1000}},
+    Directive{"recommend.rerank", "use the model's learned re-ranker if it has one; \"auto\": if it predicted best", member<&S::recommend, &Recommend::rerank>},
+    Directive{"recommend.discover_every", "every Nth slot is a discovery, an item that matches the reader's history but is not trending; 0: none; \"auto\": 6, or 0 where training found them costly", member<&S::recommend, &Recommend::discover_every>, {0, 100}},
     Directive{"recommend.explore", "share of the slots for new items that few readers were shown; 0: none", member<&S::recommend, &Recommend::explore>, {0, 0.5}},
     Directive{"recommend.profile", "number of a reader's newest events that form the profile", member<&S::recommend, &Recommend::profile_events>, {1, 2000}},
     Directive{"recommend.profile_half_life", "age at which an event counts half", member<&S::recommend, &Recommend::profile_half_life>, {3600, 3650 * kDay}},

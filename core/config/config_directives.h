@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,9 +19,10 @@
 namespace freshet::config {
 
 // A pointer to the directive's field in Settings. Its type determines which TOML types are
-// accepted.
+// accepted. An optional is "auto" without a value.
 using Field = std::variant<std::string*, bool*, int*, std::int64_t*, std::size_t*, double*, seconds*,
-                           milliseconds*, std::vector<std::string>*, std::map<std::string, std::string>*>;
+                           milliseconds*, std::vector<std::string>*, std::map<std::string, std::string>*,
+                           std::optional<bool>*, std::optional<int>*, std::optional<double>*>;
 
 // The unit of an integer, and the suffixes that a string may use.
 enum class Unit : std::uint8_t {

@@ -75,6 +75,10 @@ std::string describe_values(const Directive& row) {
   if (std::is_same_v<T, std::string>) return "a string";
   if (std::is_same_v<T, double>) return "a number, " + range_text(row);
   if (std::is_integral_v<T>) return "an integer, " + range_text(row);
+  if constexpr (requires { typename T::value_type; }) {
+    if (std::is_same_v<T, std::optional<typename T::value_type>>)
+      return describe_values<typename T::value_type>(row) + ", or \"auto\"";
+  }
   return std::is_same_v<T, std::vector<std::string>> ? "an array of strings" : "a table of strings";
 }
 

@@ -13,6 +13,8 @@ namespace {
 using Failure = tl::unexpected<std::string>;
 using AssignResult = tl::expected<void, std::string>;
 
+constexpr std::string_view kAuto = "auto";  // an optional without a value
+
 struct Suffix {
   std::string_view text;
   std::int64_t factor;
@@ -179,6 +181,17 @@ struct Assign {
     *field = std::move(values);
     return {};
   }
+  template <class Value>
+  AssignResult operator()(std::optional<Value>* field) const {
+    if (const auto* text = node.as_string(); text && text->get() == kAuto) {
+      field->reset();
+      return {};
+    }
+    Value value{};
+    if (auto ok = (*this)(&value); !ok) return Failure(ok.error() + " or \"auto\"");
+    *field = value;
+    return {};
+  }
   template <class Integer>
   AssignResult operator()(Integer* field) const {
     return assign_integer(row, node, row.unit, *field);
@@ -236,6 +249,17 @@ struct AssignText {
     if (!valid) return Failure("must be NAME=VALUE, separated by commas");
     return assign_value(field, values);
   }
+  template <class Value>
+  AssignResult operator()(std::optional<Value>* field) const {
+    if (text == kAuto) {
+      field->reset();
+      return {};
+    }
+    Value value{};
+    if (auto ok = (*this)(&value); !ok) return Failure(ok.error() + " or \"auto\"");
+    *field = value;
+    return {};
+  }
   template <class Number>
   AssignResult operator()(Number* field) const {
     if (row.unit == Unit::kMode)  // "660" and "0660" are octal
@@ -285,6 +309,10 @@ struct Format {
     for (const auto& [key, value] : *field)
       out += (out.empty() ? "" : ", ") + quote(key) + " = " + quote(value);
     return out.empty() ? "{}" : "{ " + out + " }";
+  }
+  template <class Value>
+  std::string operator()(const std::optional<Value>* field) const {
+    return *field ? (*this)(&**field) : quote(kAuto);
   }
   template <class Integer>
   std::string operator()(const Integer* field) const {

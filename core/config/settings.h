@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -289,13 +290,14 @@ struct FeedbackSettings {
   double tag_factor = 0.85;    // applied to items that share a tag
 };
 
-// score = trend · (1 + cf_weight · affinity), or the learned re-ranker.
+// score = trend · (1 + cf_weight · affinity), or the learned re-ranker. "auto" (nullopt): as training
+// chose (Model::ranking()).
 struct RecommendSettings {
   std::string model = "/var/lib/freshet/freshet.model";  // written by `freshetctl train`
   std::string model_source;  // internal server that `freshetctl fetch-model` downloads from; empty: none
-  double cf_weight = 2;
-  bool rerank = true;                     // use the model's re-ranker if it has one
-  int discover_every = 6;                 // every Nth slot is a discovery; 0: none
+  std::optional<double> cf_weight;
+  std::optional<bool> rerank;             // use the model's re-ranker if it has one
+  std::optional<int> discover_every;      // every Nth slot is a discovery; 0: none
   double explore = 0.05;                  // share of the slots for new items that few were shown; 0: none
   int profile_events = 200;               // newest events of a reader that form the profile
   seconds profile_half_life{30 * 86400};  // age at which an event counts half

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <type_traits>
 
@@ -213,6 +214,12 @@ class MappedModel final : public Model {
     return TermWeight{term, view_.idf[term]};
   }
   std::span<const float> reranker() const override { return view_.reranker; }
+  ChosenRanking ranking() const override {
+    const layout::Ranking& stored = view_.ranking.front();
+    const auto method = std::ranges::find(kRankingMethods, method_name(stored));
+    return {static_cast<RankingMethod>(method - kRankingMethods.begin()), seconds{stored.trend_half_life},
+            stored.cf_weight, stored.discoveries != 0};
+  }
   UnixSeconds trained_at() const override { return UnixSeconds(seconds(view_.header->trained_at)); }
   std::string_view algorithm() const override { return view_.header->algorithm.data(); }
   std::uint64_t bytes() const override { return view_.header->file_bytes; }
@@ -227,6 +234,29 @@ class MappedModel final : public Model {
 };
 
 }  // namespace
+
+std::string ranking_name(const ChosenRanking& ranking) {
+  const auto half_life = ranking.trend_half_life.count();
+  const std::string trend = half_life == 0 ? "views by age"
+                            : half_life < 3600
+                                ? "views halved every " + std::to_string(half_life / 60) + " min"
+                                : "views halved every " + std::to_string(half_life / 3600) + " h";
+  const std::string discoveries = ranking.discoveries ? ", with discoveries" : "";
+  switch (ranking.method) {
+    case RankingMethod::kUntested:
+      return "untested";
+    case RankingMethod::kTrend:
+      return trend;
+    case RankingMethod::kAffinity: {
+      std::array<char, 16> weight{};
+      std::snprintf(weight.data(), weight.size(), "%g", static_cast<double>(ranking.cf_weight));
+      return trend + " x (1 + " + weight.data() + " x affinity)" + discoveries;
+    }
+    case RankingMethod::kReranker:
+      return "re-ranker" + discoveries;
+  }
+  return "";
+}
 
 void Model::find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const {
   for (std::size_t i = 0; i < ids.size(); ++i) out[i] = find(ids[i]).value_or(kNoIndex);

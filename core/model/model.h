@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -44,6 +45,27 @@ inline constexpr std::uint32_t kNoIndex = 0xFFFFFFFF;  // index of no item
 struct BlendWeights {
   float by_relation[kRelations] = {1, 0, 0};
 };
+
+// How recommendations are scored. Training chooses by comparing rankings on the site's own past.
+enum class RankingMethod : std::uint8_t {
+  kUntested,  // there was too little to compare
+  kTrend,     // by trend alone
+  kAffinity,  // trend · (1 + cf_weight · affinity)
+  kReranker,
+};
+inline constexpr std::array<std::string_view, 4> kRankingMethods{"untested", "trend", "affinity",
+                                                                 "reranker"};  // names in the file
+struct ChosenRanking {
+  RankingMethod method = RankingMethod::kUntested;
+  // The trend is the sum of an item's views, each halved with this half-life. 0: the power law of
+  // core/recommend/ranker.h.
+  seconds trend_half_life{0};
+  float cf_weight = 2;
+  bool discoveries = true;
+  bool operator==(const ChosenRanking&) const = default;
+};
+// For tables and messages: "views halved every 15 min x (1 + 0.5 x affinity)".
+std::string ranking_name(const ChosenRanking& ranking);
 
 // Scores are cleared and scanned in blocks of this many items, one cache line.
 inline constexpr std::uint32_t kBlockItems = 16;
@@ -130,6 +152,7 @@ class Model {
 
   // --- Parameters of the re-ranker (rerank.h); empty if none was trained
   virtual std::span<const float> reranker() const = 0;
+  virtual ChosenRanking ranking() const = 0;
 
   virtual UnixSeconds trained_at() const = 0;
   virtual std::string_view algorithm() const = 0;  // "ease" or "rp3beta"

@@ -1,5 +1,6 @@
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -109,6 +110,7 @@ Result<ModelView> map_sections(std::span<const std::byte> bytes, const Header& h
   view.vocabulary = sections.exactly<std::uint64_t>(header.terms, index_of(Section::kVocabulary));
   view.idf = sections.exactly<float>(header.terms, index_of(Section::kIdf));
   view.reranker = sections.all<float>(index_of(Section::kReranker));
+  view.ranking = sections.exactly<layout::Ranking>(1, index_of(Section::kRanking));
   for (std::size_t p = 0; p < kRelations; ++p) {
     const Relation relation = static_cast<Relation>(p);
     RowsView& rows = view.rows[p];
@@ -178,6 +180,15 @@ bool has_valid_terms(const ModelView& view) {
   return true;
 }
 
+bool is_valid_ranking(const layout::Ranking& ranking) {
+  constexpr std::uint32_t kMaxHalfLife = 365 * 86400;
+  constexpr float kMaxWeight = 1000;
+  return ranking.method.back() == '\0' &&
+         std::ranges::find(kRankingMethods, method_name(ranking)) != kRankingMethods.end() &&
+         ranking.trend_half_life <= kMaxHalfLife && ranking.cf_weight >= 0 &&
+         ranking.cf_weight <= kMaxWeight && ranking.discoveries <= 1;
+}
+
 bool are_valid_rows(const RowsView& rows, std::uint32_t items) {
   return are_valid_starts(rows.starts, rows.weights.size()) && all_finite(rows.scales) &&
          all_below(rows.narrow, items) && all_below(rows.wide, items);
@@ -215,6 +226,7 @@ Result<ModelView> checked_view(std::span<const std::byte> bytes) {
   if (!has_valid_items(*view)) return corrupt_error("invalid item table");
   if (!has_valid_terms(*view)) return corrupt_error("invalid terms");
   if (!all_finite(view->reranker)) return corrupt_error("invalid re-ranker");
+  if (!is_valid_ranking(view->ranking.front())) return corrupt_error("invalid ranking");
   for (const RowsView& rows : view->rows) {
     if (!are_valid_rows(rows, head.items)) return corrupt_error("invalid relations");
   }

@@ -17,7 +17,7 @@
 namespace freshet::model::layout {
 
 inline constexpr std::array<char, 8> kMagic{'F', 'R', 'S', 'H', 'M', 'O', 'D', 'L'};
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::uint64_t kAlignment = 64;
 
 enum class Section : std::uint8_t {
@@ -30,6 +30,7 @@ enum class Section : std::uint8_t {
   kVocabulary,  // uint64 × terms, ascending
   kIdf,         // float × terms
   kReranker,    // float
+  kRanking,     // Ranking × 1
   kRows         // for each relation: starts, scales, columns, weights
 };
 // The four sections of a relation. Row i has the entries starts[i] … starts[i + 1] − 1; entry e
@@ -94,5 +95,13 @@ struct Item {
   float decayed_count = 0;
 };
 static_assert(sizeof(Item) == 48 && sizeof(TermWeight) == 8);
+
+struct Ranking {                  // ChosenRanking
+  std::array<char, 16> method{};  // one of kRankingMethods, NUL-padded
+  std::uint32_t trend_half_life = 0;
+  float cf_weight = 0;
+  std::uint32_t discoveries = 0;  // 0 or 1
+};
+static_assert(sizeof(Ranking) == 28);
 
 }  // namespace freshet::model::layout

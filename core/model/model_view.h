@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "core/base/result.h"
 #include "core/model/model_layout.h"
@@ -30,8 +31,15 @@ struct ModelView {
   std::span<const std::uint64_t> vocabulary;
   std::span<const float> idf;
   std::span<const float> reranker;
+  std::span<const layout::Ranking> ranking;  // one
   std::array<RowsView, kRelations> rows;
 };
+
+// The method's name without padding.
+inline std::string_view method_name(const layout::Ranking& ranking) {
+  const std::string_view name(ranking.method.data(), ranking.method.size());
+  return name.substr(0, name.find('\0'));
+}
 
 // Looks the item up by id in the hash table. Returns kNoItem if it is absent. O(1).
 std::uint32_t find_item(const ModelView& view, std::string_view id);

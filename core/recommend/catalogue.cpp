@@ -115,6 +115,23 @@ double Catalogue::recent_events(std::uint32_t item, double decay) const {
   return finite_or_zero(model_->decayed_count(item)) * decay;
 }
 
+Catalogue::DecayedViews Catalogue::decayed_views(std::uint32_t item, UnixSeconds now, double decay) const {
+  constexpr double kMaxViews = 1e15;
+  DecayedViews out{};
+  const LiveItem* const live = find_live(item);
+  const hot::TrendSums sums = !live         ? hot::no_trend()
+                              : live->trend ? *live->trend
+                                            : hot::trend_of_view(std::min(now, live->published));
+  const double recent = live ? 0 : recent_events(item, decay);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const seconds half_life = kTrendingHalfLives[i];
+    const double views = live ? hot::score_at(sums[i], now, half_life)
+                              : recent * std::min(1.0, hot::half_lives(half_life, kRecentHalfLife));
+    out[i] = static_cast<float>(std::min(kMaxViews, std::isnan(views) ? 0 : views));
+  }
+  return out;
+}
+
 double Catalogue::recent_decay(UnixSeconds now) const {
   return model_ ? readers::recency_weight(model_->trained_at(), now, kRecentHalfLife) : 1;
 }

@@ -1,8 +1,8 @@
 // The items that can be ranked at a moment: those of the model and the live ones.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/time.h"
+#include "core/hot/trending.h"
 #include "core/model/model.h"
 #include "core/readers/interaction.h"
 
@@ -28,8 +29,8 @@ struct LiveItem {
   // Content vector in the model's vocabulary. Set only if the item is not in the model.
   std::vector<model::TermWeight> terms;
   std::string author_id = {};  // empty: the author's name
-  // As in the rank of trending articles (core/hot/trending.h); −infinity: no views.
-  double trend = -std::numeric_limits<double>::infinity();
+  // Decayed sums of its views; nullopt: none was counted.
+  std::optional<hot::TrendSums> trend = {};
 };
 
 // Views are valid as long as the catalogue.
@@ -66,6 +67,12 @@ class Catalogue {
   // converted to the scale of the model's counts.
   double recent_events(std::uint32_t item, double decay) const;
   double recent_decay(UnixSeconds now) const;
+  // The item's views at `now`, each halved with every half-life of kTrendingHalfLives since it was
+  // counted; finite, ≥ 0. For a live item without views: the view that it enters with at its
+  // publication. For items that are not live, whose counts are unknown: as if recent_events() were
+  // spread over the day. `decay`: recent_decay(now).
+  using DecayedViews = std::array<float, kTrendingHalfLives.size()>;
+  DecayedViews decayed_views(std::uint32_t item, UnixSeconds now, double decay) const;
   std::span<const std::uint32_t> live_items() const { return live_items_; }  // distinct indexes
   const LiveItem* find_live(std::uint32_t item) const;                       // null if the item is not live
   const model::Model* model() const { return model_.get(); }

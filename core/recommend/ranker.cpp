@@ -36,11 +36,36 @@ RankingSettings RankingSettings::from(const Settings& settings) {
   out.base_hours = settings.views.base_hours;
   out.gamma = settings.views.gamma;
   out.rerank = settings.recommend.rerank;
-  out.discover_every = static_cast<std::size_t>(settings.recommend.discover_every);
+  if (const auto every = settings.recommend.discover_every)
+    out.discover_every = static_cast<std::size_t>(*every);
   out.max_profile_events = static_cast<std::size_t>(settings.recommend.profile_events);
   out.profile_half_life = settings.recommend.profile_half_life;
   out.weights = settings.interactions;
   return out;
+}
+
+RankingFormula RankingFormula::of(const RankingSettings& settings, const model::Model* model) {
+  const model::ChosenRanking chosen = model ? model->ranking() : model::ChosenRanking{};
+  const bool is_tested = chosen.method != model::RankingMethod::kUntested;
+  RankingFormula out;
+  out.half_life = hot::trending_index(settings.trend_half_life.value_or(chosen.trend_half_life));
+  const double weight =
+      chosen.method == model::RankingMethod::kTrend ? 0 : static_cast<double>(chosen.cf_weight);
+  out.cf_weight = settings.cf_weight.value_or(is_tested ? weight : out.cf_weight);
+  out.rerank = settings.rerank.value_or(!is_tested || chosen.method == model::RankingMethod::kReranker);
+  out.discover_every = settings.discover_every.value_or(chosen.discoveries ? out.discover_every : 0);
+  return out;
+}
+
+std::string RankingFormula::name(const model::Model* model, bool has_profile) const {
+  using model::RankingMethod;
+  const seconds trend = half_life ? kTrendingHalfLives[*half_life] : seconds{0};
+  if (!has_profile || !model) return model::ranking_name({RankingMethod::kTrend, trend, 0, false});
+  const bool is_learned = rerank && Reranker::from_floats(model->reranker());
+  const auto method = is_learned      ? RankingMethod::kReranker
+                      : cf_weight > 0 ? RankingMethod::kAffinity
+                                      : RankingMethod::kTrend;
+  return model::ranking_name({method, trend, static_cast<float>(cf_weight), discover_every > 1});
 }
 
 const std::vector<RankedCandidate>& Ranker::rank(const Catalogue& catalogue,
@@ -48,6 +73,7 @@ const std::vector<RankedCandidate>& Ranker::rank(const Catalogue& catalogue,
                                                  bool include_all, std::span<const std::uint32_t> excluded,
                                                  const ArchivePredicate& is_archived) {
   profile = profile.first(std::min(profile.size(), settings_.max_profile_events));
+  formula_ = RankingFormula::of(settings_, catalogue.model());
   weigh_profile(catalogue, profile, now);
   excluded_.clear();
   for (const std::uint32_t each : excluded) exclude(each);
@@ -100,22 +126,27 @@ void Ranker::exclude(std::uint32_t item) {
   profile_weights_[item] = std::max(profile_weights_[item], kMinWeight);
 }
 
-void Ranker::fill_trend(const Catalogue& catalogue, UnixSeconds now, RankedCandidate& candidate) const {
+void Ranker::fill_trend(const Catalogue& catalogue, UnixSeconds now, double decay,
+                        RankedCandidate& candidate) const {
   candidate.points = std::min(kMaxPoints, catalogue.points(candidate.item));
   candidate.age_hours = hot::hours_since(catalogue.published(candidate.item), now);
-  candidate.trend =
+  candidate.power_law =
       (1 + candidate.points) / std::pow(candidate.age_hours + settings_.base_hours, settings_.gamma);
+  candidate.decayed_views = catalogue.decayed_views(candidate.item, now, decay);
+  candidate.trend = formula_.half_life ? static_cast<double>(candidate.decayed_views[*formula_.half_life])
+                                       : candidate.power_law;
 }
 
 // Live candidates depend only on the catalogue and the second, so they are cached.
 void Ranker::fill_live(const Catalogue& catalogue, UnixSeconds now) {
   if (live_generation_ == catalogue.generation() && live_at_ == now) return;
   live_.clear();
+  const double decay = catalogue.recent_decay(now);
   for (const std::uint32_t item : catalogue.live_items()) {
     RankedCandidate& each = live_.emplace_back();
     each.item = item;
     each.source = catalogue.points(item) > 0 ? CandidateSource::kTrend : CandidateSource::kNewest;
-    fill_trend(catalogue, now, each);
+    fill_trend(catalogue, now, decay, each);
   }
   live_generation_ = catalogue.generation();
   live_at_ = now;
@@ -130,13 +161,14 @@ void Ranker::collect_candidates(const Catalogue& catalogue, UnixSeconds now, boo
     is_candidate_[each.item] = 1;
     each.in_profile = profile_weights_[each.item] != 0;
   }
+  const double decay = catalogue.recent_decay(now);
   const auto add = [&](std::uint32_t item, CandidateSource source) {
     if (std::exchange(is_candidate_[item], std::uint8_t{1}) != 0) return;
     RankedCandidate& candidate = ranked_.emplace_back();
     candidate.item = item;
     candidate.source = source;
     candidate.in_profile = profile_weights_[item] != 0;
-    fill_trend(catalogue, now, candidate);
+    fill_trend(catalogue, now, decay, candidate);
   };
   if (!profile_items_.empty()) {
     const auto best = top_by_affinity(catalogue, is_archived);
@@ -202,8 +234,8 @@ void Ranker::fill_affinities(const Catalogue& catalogue) {
 }
 
 void Ranker::score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now) {
-  for (RankedCandidate& each : ranked_) each.score = each.trend * (1 + settings_.cf_weight * each.affinity);
-  if (!settings_.rerank || profile.empty() || ranked_.empty() || !catalogue.model()) return;
+  for (RankedCandidate& each : ranked_) each.score = each.trend * (1 + formula_.cf_weight * each.affinity);
+  if (!formula_.rerank || profile.empty() || ranked_.empty() || !catalogue.model()) return;
   const auto reranker = Reranker::from_floats(catalogue.model()->reranker());
   if (!reranker) return;
   rerank_features(catalogue, profile, ranked_, now, features_);
@@ -246,7 +278,7 @@ void Ranker::collect_discoveries() {
     ++unseen_rank;
   }
   const std::size_t limit =
-      settings_.discovery_pool_size + kMaxDiscoveries * (settings_.discover_every + 1) + kPageItems;
+      settings_.discovery_pool_size + kMaxDiscoveries * (formula_.discover_every + 1) + kPageItems;
   const auto ranks_higher = [](const DiscoveryCandidate& a, const DiscoveryCandidate& b) {
     return a.affinity != b.affinity ? a.affinity > b.affinity : a.position < b.position;
   };
@@ -272,7 +304,7 @@ std::optional<std::uint32_t> Ranker::pick_discovery(std::uint32_t unseen_rank, s
 }
 
 void Ranker::insert_discoveries(UnixSeconds now) {
-  if (settings_.discover_every < 2 || settings_.discovery_pool_size == 0) return;
+  if (formula_.discover_every < 2 || settings_.discovery_pool_size == 0) return;
   collect_discoveries();
   if (discoveries_.empty()) return;
   const auto day =
@@ -283,7 +315,7 @@ void Ranker::insert_discoveries(UnixSeconds now) {
   for (const RankedCandidate& each : ranked_) {
     if (!each.in_profile) ++unseen_rank;
     if (each.discovery) continue;
-    if (!each.in_profile && (placed + 1) % settings_.discover_every == 0 && raised < kMaxDiscoveries) {
+    if (!each.in_profile && (placed + 1) % formula_.discover_every == 0 && raised < kMaxDiscoveries) {
       if (const auto chosen = pick_discovery(unseen_rank - 1, day)) {
         ranked_[*chosen].discovery = true;
         scratch_.push_back(ranked_[*chosen]);

@@ -1,6 +1,6 @@
 // Ranks items for a reader's profile. Candidates are trending, related (item–item) and new items.
-// The score is trend · (1 + w · affinity), or the odds of the learned re-ranker. Some positions are
-// reserved for discoveries.
+// The score is trend · (1 + w · affinity), or the odds of the learned re-ranker, as training chose
+// (Model::ranking()). Some positions are reserved for discoveries.
 // Pure; used by the service, `freshetctl explain` and the evaluation. Exclusions, caps and reasons
 // follow later (core/recommend/recommendations.h).
 #pragma once
@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/time.h"
@@ -36,31 +37,47 @@ enum class CandidateSource : std::uint8_t { kTrend, kAffinity, kNewest };
 struct RankedCandidate {
   std::uint32_t item = 0;
   double score = 0;
-  double trend = 0;            // (1 + points) / (hours + base)^gamma
+  double trend = 0;            // power_law, or the decayed views of the chosen half-life
+  double power_law = 0;        // (1 + points) / (hours + base)^gamma
   double affinity = 0;         // scaled so that the highest value outside the profile is 1
   double cf = 0, content = 0;  // the collaborative (including cold-start) and content shares of `affinity`
   double points = 0, age_hours = 0;
+  Catalogue::DecayedViews decayed_views{};
   CandidateSource source = CandidateSource::kTrend;
   bool in_profile = false;  // the reader interacted with it or dismissed it
   bool discovery = false;   // moved up to a discovery position; has the score of the item after it
 };
 
 struct RankingSettings {
-  double cf_weight = 2;
-  double base_hours = 2, gamma = 1.5;
-  bool rerank = true;
-  std::size_t max_profile_events = 200;
-  seconds profile_half_life{30 * 86400};
-  std::size_t affinity_candidates = 300;  // number of items with the highest affinity that become candidates
+  // nullopt: as training chose, otherwise as in RankingFormula.
+  std::optional<double> cf_weight;
+  std::optional<bool> rerank;
   // Every Nth position, not counting profile items, is a discovery: one of the
   // `discovery_pool_size` items with the highest affinity that would otherwise appear at least a
   // page later. The choice changes daily (UTC). Trend is the same for everyone, so without
   // discoveries only few items would ever be shown. 0: none.
-  std::size_t discover_every = 6;
+  std::optional<std::size_t> discover_every;
+  std::optional<seconds> trend_half_life;  // as model::ChosenRanking
+  double base_hours = 2, gamma = 1.5;
+  std::size_t max_profile_events = 200;
+  seconds profile_half_life{30 * 86400};
+  std::size_t affinity_candidates = 300;  // number of items with the highest affinity that become candidates
   std::size_t discovery_pool_size = 10;
   std::size_t discovery_min_events = 1;  // smallest profile that gets discoveries
   InteractionSettings weights;
   static RankingSettings from(const Settings& settings);
+};
+
+// The formula that follows from the settings and the model.
+struct RankingFormula {
+  std::optional<std::size_t> half_life;  // of the trend, in kTrendingHalfLives; nullopt: the power law
+  double cf_weight = 2;
+  bool rerank = true;
+  std::size_t discover_every = 6;
+  // `model` may be null.
+  static RankingFormula of(const RankingSettings& settings, const model::Model* model);
+  // ranking_name() of what a reader with or without a profile gets.
+  std::string name(const model::Model* model, bool has_profile) const;
 };
 
 // Returns whether the reader interacted with the catalogue item long ago.
@@ -90,7 +107,8 @@ class Ranker {  // reuses its scratch memory; not thread-safe
   void clear_profile(std::span<const ProfileEvent> profile);
   void exclude(std::uint32_t item);
   void fill_live(const Catalogue& catalogue, UnixSeconds now);
-  void fill_trend(const Catalogue& catalogue, UnixSeconds now, RankedCandidate& candidate) const;
+  void fill_trend(const Catalogue& catalogue, UnixSeconds now, double decay,
+                  RankedCandidate& candidate) const;
   void collect_candidates(const Catalogue& catalogue, UnixSeconds now, bool include_all,
                           const ArchivePredicate& is_archived);
   std::vector<std::uint32_t> top_by_affinity(const Catalogue& catalogue, const ArchivePredicate& is_archived);
@@ -108,6 +126,7 @@ class Ranker {  // reuses its scratch memory; not thread-safe
     double affinity = 0;
   };
   RankingSettings settings_;
+  RankingFormula formula_;  // for the catalogue of the current call
   AffinityScorer affinity_;
   std::vector<RankedCandidate> ranked_, scratch_;  // candidates, and the buffer for reordering them
   std::vector<RankedCandidate> live_;              // live candidates as of live_at_; the same for all readers

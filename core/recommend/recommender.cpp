@@ -126,9 +126,11 @@ Task<Result<std::vector<SimilarItem>>> MappedRecommender::covisits(const ItemId&
 
 Task<Result<std::vector<SimilarItem>>> MappedRecommender::trending(UnixSeconds now) {
   FRESHET_CO_TRY(ready, co_await ensure_fresh());
+  const std::size_t half_life = hot::trending_index(trend_half_life_).value_or(0);
   std::vector<SimilarItem> out;
   for (const std::uint32_t item : catalogue_->live_items()) {
-    const double views = hot::score_at(catalogue_->find_live(item)->trend, now, trend_half_life_);
+    const auto& sums = catalogue_->find_live(item)->trend;
+    const double views = sums ? hot::score_at(sums->at(half_life), now, trend_half_life_) : 0;
     if (views > 0 && catalogue_->published(item) <= now)
       out.push_back({ItemId::trusted(std::string(catalogue_->id(item))), views, SimilarItem::Source::kTrend});
   }

@@ -24,12 +24,18 @@ namespace freshet::recommend {
 enum class Feature : std::uint8_t {
   // Features of the item. "To the max" means the ln of the ratio to the highest value among the
   // candidates, which makes the feature independent of whether views or interactions are counted.
-  kTrend,        // trend, to the max
+  kTrend,        // power law, to the max
   kAge,          // ln(hours + 2)
   kPoints,       // 1 + points, to the max
   kRecent,       // 0.1 + events within about the last day, to the max
-  kTrendRank,    // ln(1 + number of candidates with a higher trend)
+  kTrendRank,    // ln(1 + number of candidates with a higher power law)
   kNewnessRank,  // ln(1 + number of newer candidates)
+  kDecayed5m,    // 0.1 + views decayed with a half-life of 5 minutes, to the max
+  kDecayed15m,
+  kDecayed1h,
+  kDecayed6h,
+  kDecayed24h,
+  kDecayedRank,  // ln(1 + number of candidates with more views decayed with a half-life of 15 minutes)
   // Features of the item for this reader.
   kAffinity,              // divided by the highest value among the candidates: 0..1
   kLogAffinity,           // ln(0.01 + kAffinity)
@@ -48,7 +54,7 @@ enum class Feature : std::uint8_t {
 inline constexpr std::size_t kFeatures = static_cast<std::size_t>(Feature::kCount);
 using FeatureVector = std::array<float, kFeatures>;
 
-inline constexpr float kRerankVersion = 1;
+inline constexpr float kRerankVersion = 2;
 inline constexpr std::size_t kHiddenUnits = 8;
 inline constexpr float kMaxDeviation = 6;  // standard deviations
 

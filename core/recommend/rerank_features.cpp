@@ -70,9 +70,13 @@ class ReaderFeatures {
   std::vector<UnixSeconds> times_, visits_;  // descending; visits_ has the last event of each day
 };
 
+constexpr float kDecayedFloor = 0.1F;
+constexpr std::size_t kRankedHalfLife = 1;  // 15 minutes
+
 // Highest values among the candidates outside the profile, which are those that could be shown.
 struct Maxima {
-  double trend = 0, points = 0, recent = 0, affinity = 0;
+  double power_law = 0, points = 0, recent = 0, affinity = 0;
+  Catalogue::DecayedViews decayed_views{};
 };
 
 // ln(1 + count), from a table for small counts.
@@ -101,8 +105,11 @@ void set_ranks(Feature feature, std::span<const RankedCandidate> candidates,
 }
 
 // Features that are logarithms, computed four at a time.
-constexpr std::array kLogFeatures{Feature::kTrend,  Feature::kAge,         Feature::kPoints,
-                                  Feature::kRecent, Feature::kLogAffinity, Feature::kHoursBeforeLastEvent};
+constexpr std::array kLogFeatures{Feature::kTrend,     Feature::kAge,         Feature::kPoints,
+                                  Feature::kRecent,    Feature::kLogAffinity, Feature::kHoursBeforeLastEvent,
+                                  Feature::kDecayed5m, Feature::kDecayed15m,  Feature::kDecayed1h,
+                                  Feature::kDecayed6h, Feature::kDecayed24h};
+constexpr std::size_t kFirstDecayed = 6;  // in kLogFeatures
 // Arguments of the logarithms, > 0, per feature.
 using LogInputs = std::array<std::vector<float>, kLogFeatures.size()>;
 
@@ -137,7 +144,9 @@ void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> p
     recent[i] = catalogue.recent_events(each.item, decay);
     published[i] = now - seconds{std::llround(each.age_hours * 3600)};
     if (each.in_profile) continue;
-    maxima.trend = std::max(maxima.trend, each.trend);
+    maxima.power_law = std::max(maxima.power_law, each.power_law);
+    for (std::size_t k = 0; k < maxima.decayed_views.size(); ++k)
+      maxima.decayed_views[k] = std::max(maxima.decayed_views[k], each.decayed_views[k]);
     maxima.points = std::max(maxima.points, each.points);
     maxima.recent = std::max(maxima.recent, recent[i]);
     maxima.affinity = std::max(maxima.affinity, each.affinity);
@@ -145,27 +154,32 @@ void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> p
   out.assign(candidates.size(), reader.features());
   LogInputs logs;
   for (auto& each : logs) each.reserve(candidates.size() + 4);
-  std::vector<std::uint32_t> trends, newness;
+  std::vector<std::uint32_t> trends, newness, decayed;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const RankedCandidate& each = candidates[i];
     const double affinity = maxima.affinity > 0 ? std::min(1.0, each.affinity / maxima.affinity) : 0;
     FeatureVector& x = out[i];
-    logs[0].push_back(ratio(each.trend, maxima.trend));
+    logs[0].push_back(ratio(each.power_law, maxima.power_law));
     logs[1].push_back(static_cast<float>(std::min(kMaxHours, each.age_hours) + 2));
     logs[2].push_back(ratio(1 + each.points, 1 + maxima.points));
     logs[3].push_back(ratio(0.1 + recent[i], 0.1 + maxima.recent));
     logs[4].push_back(static_cast<float>(0.01 + affinity));
     logs[5].push_back(static_cast<float>(1 + hours(reader.last_event() - published[i])));
+    for (std::size_t k = 0; k < each.decayed_views.size(); ++k)
+      logs[kFirstDecayed + k].push_back((kDecayedFloor + each.decayed_views[k]) /
+                                        (kDecayedFloor + maxima.decayed_views[k]));
     set(x, Feature::kAffinity, affinity);
     set(x, Feature::kNewSinceVisit, published[i] > reader.last_event() ? 1 : 0);
     set(x, Feature::kEventsSincePublished, log1p_count(reader.events_since(published[i])));
     set(x, Feature::kVisitsSincePublished, log1p_count(reader.visits_since(published[i])));
-    trends.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(each.trend)));
+    trends.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(each.power_law)));
+    decayed.push_back(std::bit_cast<std::uint32_t>(each.decayed_views[kRankedHalfLife]));
     const auto age = std::min<std::int64_t>((now - published[i]).count(), 0xFFFFFFFF);
     newness.push_back(0xFFFFFFFF - static_cast<std::uint32_t>(age));
   }
   set_log_features(logs, out);
   set_ranks(Feature::kTrendRank, candidates, trends, out);
+  set_ranks(Feature::kDecayedRank, candidates, decayed, out);
   set_ranks(Feature::kNewnessRank, candidates, newness, out);
 }
 

@@ -36,14 +36,14 @@ class TrendSource {
  private:
   using Clock = std::chrono::steady_clock;
   struct CachedItem {
-    LiveItem item;                          // without points and terms
+    LiveItem item;                          // without points, trend and terms
     std::vector<model::TermCount> content;  // only if has_content
     bool registered = false, hidden = false, has_content = false;
     Clock::time_point read;
   };
   Task<Result<std::vector<std::string>>> read_heads();
   Task<Result<void>> load_metadata(const std::vector<std::string>& ids, const model::Model* model);
-  Task<Result<std::vector<hot::Article>>> read_counters(const std::vector<std::string>& ids);
+  Task<Result<void>> read_counts(std::vector<LiveItem>& items);
   CachedItem parse_item(const std::string& id, const redis::Reply& fields, const redis::Reply& first_seen,
                         bool has_content) const;
   bool needs_load(const std::string& id, const model::Model* model, Clock::time_point now) const;

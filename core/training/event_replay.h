@@ -33,6 +33,9 @@ class EventReplay {
   UnixSeconds published(std::uint32_t item) const { return first_seen_[item]; }
   // Counted like views in hot lists: 1 per event, and 2 more for a reader's first one of the day.
   double points(std::uint32_t item) const { return points_[item]; }
+  // Views so far, as the trending model adds them up: the counts of all readers' views
+  // (TrainingData::view_counts) from the first of them on, and the events of kind view before that.
+  const hot::TrendSums& trend(std::uint32_t item) const { return trend_[item]; }
   // Events so far, oldest first.
   std::span<const TrainingEvent> events_of(std::uint32_t reader) const { return reader_events_[reader]; }
   bool has_touched(std::uint32_t reader, std::uint32_t item) const {
@@ -41,10 +44,12 @@ class EventReplay {
   // Events from now on, before the given time.
   std::span<const TrainingEvent> upcoming(UnixSeconds end_time) const;
 
-  // All existing items as live items, by index; or the `trend` items that trend most by the formula
-  // for views, plus the `newest` items of the others.
+  // All existing items as live items, by index; or those that TrendSource would read: the `trend`
+  // items that trend most by the formula for views, the `trending` others with the most decayed views
+  // (with the default half-life), and the `newest` others.
   std::vector<recommend::LiveItem> live_items() const;
-  std::vector<recommend::LiveItem> live_items(std::size_t trend, std::size_t newest) const;
+  std::vector<recommend::LiveItem> live_items(std::size_t trend, std::size_t trending,
+                                              std::size_t newest) const;
   std::vector<std::uint32_t> existing_items() const;
 
  private:
@@ -52,6 +57,7 @@ class EventReplay {
     return (static_cast<std::uint64_t>(reader) << 32) | item;
   }
   recommend::LiveItem to_live_item(std::uint32_t item) const;
+  void add_views(std::uint32_t item, UnixSeconds at, double views);
 
   TrainingData known_;
   std::vector<TrainingEvent> events_;  // all, by time
@@ -59,6 +65,10 @@ class EventReplay {
   std::vector<bool> hidden_;           // hidden for good
   std::vector<UnixSeconds> first_seen_;
   std::vector<double> points_;
+  std::vector<hot::TrendSums> trend_;
+  std::vector<ViewCount> counts_;  // by end
+  std::size_t next_count_ = 0;
+  UnixSeconds counted_from_;  // start of the first of counts_
   std::vector<std::vector<TrainingEvent>> reader_events_;
   std::unordered_set<std::uint64_t> touches_, today_touches_;
   UnixSeconds today_start_;

@@ -51,6 +51,7 @@ class InMemoryModel final : public model::Model {
     return model::TermWeight{term, trained_.idf[term]};
   }
   std::span<const float> reranker() const override { return trained_.reranker; }
+  model::ChosenRanking ranking() const override { return trained_.ranking; }
   UnixSeconds trained_at() const override { return trained_.trained_at; }
   std::string_view algorithm() const override { return trained_.algorithm; }
   std::uint64_t bytes() const override { return 0; }

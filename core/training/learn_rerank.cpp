@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/training/event_replay.h"
+#include "core/training/ranking/compare_rankings.h"
 #include "core/training/rerank_dataset.h"
 
 namespace freshet::training {
@@ -81,26 +82,39 @@ void add_examples(RerankDataset& dataset, EventReplay& replay,
   for (UnixSeconds at = day; at < end; at += settings.interval) {
     replay.advance_to(at);
     const UnixSeconds until = at == day ? end : std::min(end, at + settings.interval);
-    const recommend::Catalogue catalogue(model,
-                                         replay.live_items(settings.trend_items, settings.newest_items));
+    const recommend::Catalogue catalogue(
+        model, replay.live_items(settings.trend_items, settings.trending_items, settings.newest_items));
     add_examples_at(dataset, replay, catalogue, until, 1 + limit / moments);
   }
 }
 
-std::vector<float> learn_rerank(const TrainingData& data, const recommend::RankingSettings& ranking,
-                                const RelationTrainer& train_relations_of,
-                                const RerankDatasetSettings& settings) {
+LearnedRanking learn_ranking(const TrainingData& data, const recommend::RankingSettings& ranking,
+                             const RelationTrainer& train_relations_of,
+                             const RerankDatasetSettings& settings) {
   if (data.events.empty()) return {};
-  EventReplay replay(data);
+  EventReplay replay(data), comparison_replay(data);
   RerankDataset dataset(ranking);
+  RankingComparison comparison(ranking);
   const auto days = training_days(data, replay, settings);
-  for (const UnixSeconds day : days) {
-    replay.advance_to(day);
-    const auto model = train_relations_of(replay.known());
+  const std::size_t fifth = std::max<std::size_t>(1, days.size() / 5);
+  const std::size_t held_out = std::min(days.size(), 3 * fifth);
+  std::vector<float> earlier;  // the re-ranker of the days before the current fifth
+  for (std::size_t i = 0; i < days.size(); ++i) {
+    const bool is_held_out = i + held_out >= days.size();
+    if (is_held_out && (days.size() - i) % fifth == 0) earlier = dataset.learn();
+    replay.advance_to(days[i]);
+    const auto model = train_relations_of(replay.known(), earlier);
     if (!model) continue;
+    if (is_held_out) {
+      comparison_replay.advance_to(days[i]);
+      comparison.add_day(comparison_replay, model, settings, settings.max_cases / held_out);
+    }
     add_examples(dataset, replay, model, settings, settings.max_examples / days.size());
   }
-  return dataset.learn();
+  LearnedRanking out{comparison.choose(), {}};
+  const bool is_chosen = out.choice.ranking.method == model::RankingMethod::kReranker;
+  if (ranking.rerank.value_or(is_chosen)) out.reranker = dataset.learn();
+  return out;
 }
 
 }  // namespace freshet::training

@@ -1,4 +1,5 @@
-// Trains the re-ranker from past events. For some of the last days, at a few moments of each, it
+// Learns to rank from past events: trains the re-ranker, and compares it with simpler rankings
+// (ranking/compare_rankings.h). For some of the last days, at a few moments of each, it
 // compares what was known then (a model trained on earlier events, trending and new items, the
 // readers' profiles) with what readers then picked for the first time.
 #pragma once
@@ -12,30 +13,39 @@
 
 #include "core/recommend/ranker.h"
 #include "core/training/event_replay.h"
+#include "core/training/ranking/ranking_choice.h"
 #include "core/training/rerank_dataset.h"
 #include "core/training/training_data.h"
 
 namespace freshet::training {
 
-// Trains on the events of `past` only, without a re-ranker and without choosing the algorithm
-// again. Returns null on failure. Called once per training day, with a growing number of events.
-using RelationTrainer = std::function<std::shared_ptr<const model::Model>(const TrainingData& past)>;
+// Trains on the events of `past` only, without choosing the algorithm again. The model gets the
+// given re-ranker. Returns null on failure. Called once per training day, with a growing number of
+// events.
+using RelationTrainer =
+    std::function<std::shared_ptr<const model::Model>(const TrainingData& past, std::vector<float> reranker)>;
 
 struct RerankDatasetSettings {
   int days = 28;            // number of training days, evenly spread …
   int window_days = 84;     // … over the last this many days
   double max_events = 4e6;  // bound for Σ over the days of earlier events; larger sites use fewer days
   std::size_t max_examples = 3000;  // spread evenly over the days, and over each day's readers
-  std::size_t trend_items = 300, newest_items = 200;  // live items of an example, as in the service
-  seconds interval{6 * 3600};                         // between a day's moments; the first is midnight
+  std::size_t trend_items = 300, trending_items = 200, newest_items = 200;  // live, as in the service
+  std::size_t max_cases =
+      1200;  // readers in the comparison of rankings, over the last three fifths of the days
+  seconds interval{6 * 3600};  // between a day's moments; the first is midnight
 };
 
-// Returns the parameters for TrainedModel::reranker; empty if the history is too short or has too
-// few events (RerankDataset::learn). Deterministic. Takes the time of `train_relations_of` for each
-// day, plus about two seconds.
-std::vector<float> learn_rerank(const TrainingData& data, const recommend::RankingSettings& ranking,
-                                const RelationTrainer& train_relations_of,
-                                const RerankDatasetSettings& settings = {});
+struct LearnedRanking {
+  RankingChoice choice;
+  std::vector<float> reranker;  // empty: neither the chosen ranking nor set by ranking.rerank
+};
+// Rankings are compared on each of the last three fifths of the days, with a re-ranker that has
+// learned from the days before that fifth. The re-ranker that is returned has learned from all days.
+// Deterministic. Takes the time of `train_relations_of` for each day, plus a few seconds.
+LearnedRanking learn_ranking(const TrainingData& data, const recommend::RankingSettings& ranking,
+                             const RelationTrainer& train_relations_of,
+                             const RerankDatasetSettings& settings = {});
 
 // --- Individual steps, shared with the evaluation
 

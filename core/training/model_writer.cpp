@@ -159,6 +159,16 @@ void add_rows(const TrainedModel::Rows& rows, std::size_t items, model::Relation
   image.add(index_of(relation, RowSection::kWeights), std::span<const std::int16_t>(weights));
 }
 
+void add_ranking(const model::ChosenRanking& ranking, Image& image) {
+  model::layout::Ranking out;
+  const std::string_view method = model::kRankingMethods[static_cast<std::size_t>(ranking.method)];
+  method.copy(out.method.data(), out.method.size());
+  out.trend_half_life = static_cast<std::uint32_t>(ranking.trend_half_life.count());
+  out.cf_weight = ranking.cf_weight;
+  out.discoveries = ranking.discoveries ? 1 : 0;
+  image.add(index_of(Section::kRanking), std::span<const model::layout::Ranking>(&out, 1));
+}
+
 // --- The file
 
 }  // namespace
@@ -174,6 +184,7 @@ Result<void> write_model(const TrainedModel& trained, const std::filesystem::pat
   if (auto added = add_items(trained, image); !added) return added;
   add_terms(trained, image);
   image.add(Section::kReranker, trained.reranker);
+  add_ranking(trained.ranking, image);
   for (std::size_t p = 0; p < model::kRelations; ++p) {
     add_rows(trained.relations[p], trained.items.size(), static_cast<model::Relation>(p), image);
   }

@@ -1,7 +1,7 @@
 #include "core/training/rerank_dataset.h"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "core/recommend/rerank_features.h"
@@ -10,42 +10,30 @@ namespace freshet::training {
 namespace {
 
 constexpr std::size_t kMinExamples = 300;
-constexpr std::size_t kMinDays = 7;
-constexpr std::size_t kMaxCandidates = 300;  // per example; items ranked lower are never shown
+constexpr std::size_t kMinDays = 3;
+// Candidates of an example: the best by trend · (1 + w · affinity), and those with the most decayed
+// views. Items ranked lower are never shown.
+constexpr std::size_t kMaxCandidates = 300, kMaxTrending = 100;
+constexpr std::size_t kTrendingHalfLife = 2;  // in kTrendingHalfLives: 1 hour
 // Every third negative is kept, which is as accurate (DECISIONS.md) and takes a third of the time.
 constexpr std::size_t kSampleStride = 3;
 
 recommend::RankingSettings formula_settings(recommend::RankingSettings settings) {
   settings.rerank = false;
   settings.discover_every = 0;
+  settings.trend_half_life = seconds{0};
   return settings;
 }
 
-// NDCG of the candidates ordered by `key`, descending.
-template <class Key>
-double ndcg(const RankingExample& example, const Key& key) {
-  std::vector<std::size_t> order(example.candidates.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) > key(b); });
-  double gained = 0, best = 0;
-  std::size_t positives = 0;
-  for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    if (example.labels[order[rank]] == 0) continue;
-    gained += 1 / std::log2(static_cast<double>(rank) + 2);
-    best += 1 / std::log2(static_cast<double>(positives++) + 2);
+// The number of decayed views that kMaxTrending candidates have at least.
+float trending_threshold(std::span<const recommend::RankedCandidate> ranked) {
+  std::vector<float> views;
+  for (const auto& each : ranked) {
+    if (!each.in_profile) views.push_back(each.decayed_views[kTrendingHalfLife]);
   }
-  return gained / best;
-}
-
-bool beats_formula(const recommend::Reranker& reranker, std::span<const RankingExample> examples) {
-  double learned = 0, formula = 0;
-  for (const RankingExample& example : examples) {
-    std::vector<float> logits;
-    reranker.logits(example.candidates, logits);
-    learned += ndcg(example, [&](std::size_t i) { return logits[i]; });
-    formula += ndcg(example, [](std::size_t i) { return -static_cast<double>(i); });
-  }
-  return learned > formula;
+  if (views.size() <= kMaxTrending) return 0;
+  std::ranges::nth_element(views, views.begin() + kMaxTrending, std::greater<>());
+  return views[kMaxTrending];
 }
 
 }  // namespace
@@ -62,10 +50,12 @@ void RerankDataset::add(const recommend::Catalogue& catalogue, const TrainingExa
   recommend::rerank_features(catalogue, profile, ranked, example.now, features_);
   RankingExample ranking_example;
   std::size_t rank = 0, positives = 0;
-  for (std::size_t i = 0; i < ranked.size() && rank < kMaxCandidates; ++i) {
+  const float threshold = trending_threshold(ranked);
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
     const std::uint32_t item = ranked[i].item;
     if (ranked[i].in_profile || std::binary_search(example.touched.begin(), example.touched.end(), item))
       continue;
+    if (rank >= kMaxCandidates && !(ranked[i].decayed_views[kTrendingHalfLife] > threshold)) continue;
     const bool is_positive =
         std::find(example.positives.begin(), example.positives.end(), item) != example.positives.end();
     if (++rank % kSampleStride != example.sample_offset % kSampleStride && !is_positive) continue;
@@ -88,17 +78,13 @@ std::size_t RerankDataset::size() const {
 
 std::vector<float> RerankDataset::learn() const {
   std::vector<RankingExample> examples;
-  std::vector<std::size_t> ends;  // index of the end of each day's examples
+  std::size_t days = 0;
   for (const Day& day : days_) {
-    if (day.examples.empty()) continue;
     examples.insert(examples.end(), day.examples.begin(), day.examples.end());
-    ends.push_back(examples.size());
+    days += day.examples.empty() ? 0U : 1U;
   }
-  if (examples.size() < kMinExamples || ends.size() < kMinDays) return {};
-  const std::span all(examples);
-  const std::size_t training_size = ends[ends.size() * 4 / 5 - 1];
-  if (!beats_formula(training::fit_reranker(all.first(training_size)), all.subspan(training_size))) return {};
-  return training::fit_reranker(all).to_floats();
+  if (examples.size() < kMinExamples || days < kMinDays) return {};
+  return training::fit_reranker(examples).to_floats();
 }
 
 }  // namespace freshet::training

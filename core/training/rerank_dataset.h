@@ -34,14 +34,13 @@ class RerankDataset {
   std::size_t size() const;
 
   // Trains and returns the re-ranker's parameters. Returns empty if there is too little data (fewer
-  // than 300 examples or 7 days), or if a re-ranker trained on the first four fifths of the days
-  // does not beat trend · (1 + w · affinity) on the rest. Takes a second or two for 3,000 examples.
+  // than 300 examples or 3 days). Takes a second or two for 3,000 examples.
   std::vector<float> learn() const;
 
  private:
   struct Day {
     UnixSeconds at;
-    std::vector<RankingExample> examples;  // candidates ordered by trend · (1 + w · affinity)
+    std::vector<RankingExample> examples;
   };
 
   recommend::Ranker ranker_;

@@ -116,11 +116,17 @@ Result<TrainedModel> train(const TrainingData& data, const TrainSettings& settin
   auto trained = train_relations(data, settings, progress);
   if (!trained) return trained;
   progress("learning to rank", 0);
-  trained->reranker =
-      learn_rerank(data, ranking, [&](const TrainingData& past) -> std::shared_ptr<const model::Model> {
+  LearnedRanking learned = learn_ranking(
+      data, ranking,
+      [&](const TrainingData& past, std::vector<float> reranker) -> std::shared_ptr<const model::Model> {
         auto earlier = train_with_parameters(past, settings, trained->parameters);
-        return earlier ? to_model(std::move(*earlier)) : nullptr;
+        if (!earlier) return nullptr;
+        earlier->reranker = std::move(reranker);
+        return to_model(std::move(*earlier));
       });
+  trained->reranker = std::move(learned.reranker);
+  trained->ranking = learned.choice.ranking;
+  trained->ranking_choice = std::move(learned.choice);
   return trained;
 }
 

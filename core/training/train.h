@@ -13,6 +13,7 @@
 #include "core/config/settings.h"
 #include "core/model/model.h"
 #include "core/recommend/ranker.h"
+#include "core/training/ranking/ranking_choice.h"
 #include "core/training/training_data.h"
 
 namespace freshet::training {
@@ -42,6 +43,8 @@ struct TrainedModel {
   std::vector<float> idf;                             // by term
   std::vector<std::vector<model::TermWeight>> terms;  // by item
   std::vector<float> reranker;
+  model::ChosenRanking ranking;
+  RankingChoice ranking_choice;  // how `ranking` was chosen, for the table
   UnixSeconds trained_at;
   std::string algorithm;
   Parameters parameters;

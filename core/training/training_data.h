@@ -29,10 +29,20 @@ struct TrainingEvent {
   UnixSeconds at;
 };
 
+// Views of an item by all readers within a period, as the recorder stores them.
+struct ViewCount {
+  std::uint32_t item = 0;  // index into items
+  UnixSeconds from;
+  seconds length{0};
+  std::int64_t views = 0;  // > 0
+  UnixSeconds end() const { return from + length; }
+};
+
 struct TrainingData {
   std::vector<TrainingItem> items;  // distinct ids, any order
   std::vector<TrainingEvent> events;
-  UnixSeconds now;  // start of training; ages are relative to it
+  std::vector<ViewCount> view_counts;  // of the last days, if the site counts views; any order
+  UnixSeconds now;                     // start of training; ages are relative to it
 };
 
 }  // namespace freshet::training

@@ -15,6 +15,8 @@ constexpr std::string_view kItems =
     "SELECT key, id, title, text, author, published_at, hidden, author_id, text_format"
     " FROM items ORDER BY id";
 constexpr std::string_view kTags = "SELECT item, tag FROM item_tags ORDER BY item, place";
+constexpr std::string_view kViewCounts =
+    "SELECT item, bucket, seconds, views FROM view_counts WHERE views > 0 ORDER BY bucket, item";
 constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interactions ORDER BY reader, at";
 
 // Runs `sql` and calls `visit` for every row.
@@ -77,11 +79,20 @@ class ReaderEventWindow {
   std::size_t begin_ = 0, count_ = 0;
 };
 
-Result<void> read_events(database::SqliteConnection& db, const TrainSettings& settings, TrainingData& out) {
-  std::unordered_map<std::string_view, std::uint32_t> items;
-  items.reserve(out.items.size());
-  for (std::size_t i = 0; i < out.items.size(); ++i)
-    items.emplace(out.items[i].id, static_cast<std::uint32_t>(i));
+// Indexes of the items by id.
+using ItemIndexes = std::unordered_map<std::string_view, std::uint32_t>;
+
+Result<void> read_view_counts(database::SqliteConnection& db, const ItemIndexes& items, TrainingData& out) {
+  return for_each_row(db, kViewCounts, [&](const database::PreparedStatement& row) {
+    const auto item = items.find(row.text(0));
+    if (item == items.end()) return;
+    out.view_counts.push_back(
+        {item->second, UnixSeconds{seconds{row.integer(1)}}, seconds{row.integer(2)}, row.integer(3)});
+  });
+}
+
+Result<void> read_events(database::SqliteConnection& db, const TrainSettings& settings,
+                         const ItemIndexes& items, TrainingData& out) {
   ReaderEventWindow newest(out.events, static_cast<std::size_t>(std::max(settings.max_per_reader, 1)));
   std::int64_t reader = -1;
   TrainingEvent event;
@@ -111,12 +122,17 @@ Result<TrainingData> read_training_data(const std::string& database, const Train
                                         UnixSeconds now) {
   FRESHET_TRY(db, database::SqliteConnection::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX));
   if (auto ok = database::prepare_file(*db, false); !ok) return tl::unexpected(ok.error());
-  // One snapshot for all three queries; it ends with the connection.
+  // One snapshot for all queries; it ends with the connection.
   if (auto ok = db->execute("BEGIN"); !ok) return tl::unexpected(ok.error());
   TrainingData out;
   out.now = now;
   if (auto ok = read_items(*db, out); !ok) return tl::unexpected(ok.error());
-  if (auto ok = read_events(*db, settings, out); !ok) return tl::unexpected(ok.error());
+  ItemIndexes items;
+  items.reserve(out.items.size());
+  for (std::size_t i = 0; i < out.items.size(); ++i)
+    items.emplace(out.items[i].id, static_cast<std::uint32_t>(i));
+  if (auto ok = read_events(*db, settings, items, out); !ok) return tl::unexpected(ok.error());
+  if (auto ok = read_view_counts(*db, items, out); !ok) return tl::unexpected(ok.error());
   return out;
 }
 

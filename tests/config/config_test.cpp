@@ -583,4 +583,15 @@ TEST_CASE("every secret is resolved among the credentials, and client lists next
 }
 
 }  // namespace
+
+TEST_CASE("a directive without a value is auto, and auto can be set again", "[config]") {
+  const auto value = [](const std::string& text) { return settings_of(text).recommend; };
+  CHECK_FALSE(value("").cf_weight);
+  CHECK(value("recommend.cf_weight = 0.5\n").cf_weight == 0.5);
+  CHECK(value("recommend.rerank = false\n").rerank == false);
+  CHECK(value("recommend.discover_every = 0\n").discover_every == 0);
+  CHECK_FALSE(value("recommend.discover_every = \"auto\"\n").discover_every);
+  CHECK_FALSE(load("recommend.cf_weight = \"none\"\n"));
+  CHECK_FALSE(load("recommend.discover_every = 101\n"));
+}
 }  // namespace freshet

@@ -98,6 +98,15 @@ TEST_CASE_METHOD(Site, "similar items with cached titles are one read, and one m
   CHECK(known.round_trips == 2);
 }
 
+TEST_CASE_METHOD(Site, "a worker's copy of 200 known items is read in three round trips", "[cost]") {
+  const auto read = [&] { REQUIRE(redis::run_sync(trend.read(nullptr))->size() == 200); };
+  read();  // their metadata
+  const Cost cost = costs.measure(read);
+  INFO(cost.text());
+  CHECK(cost.round_trips == 3);
+  CHECK(cost.commands() == 5 + 200);  // the epoch and the heads of three ranks and of the newest items
+}
+
 TEST_CASE_METHOD(Site, "a history is two reads in one round trip", "[cost]") {
   const Cost cost = costs.measure([&] {
     const auto views = redis::run_sync(readers.views(reader, readers::ViewKind::kTopic));

@@ -13,6 +13,7 @@
 #include "core/recorder/lease.h"
 #include "core/redis/scripts.h"
 #include "core/search/index_folder.h"
+#include "core/training/train.h"
 #include "scripts/ctl/backup/backup_folder.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/error_of.h"
@@ -475,6 +476,24 @@ TEST_CASE("a damaged index and a damaged model are errors", "[doctor]") {
   CHECK(last_finding(installation.files(), "files.index").severity == Severity::kError);
   std::ofstream(installation.settings.recommend.model) << "no model";
   CHECK(last_finding(installation.files(), "files.model").severity == Severity::kError);
+}
+
+TEST_CASE("the ranking of recommendations is named, and why it knows no reader", "[doctor]") {
+  const Installation installation;
+  training::TrainingData data;
+  data.now = wall_now();
+  for (const char* id : {"a", "b"}) data.items.push_back({id, {}, {}, {}, {}, data.now, false});
+  data.events = {{0, 0, readers::Interaction::kView, data.now},
+                 {0, 1, readers::Interaction::kView, data.now}};
+  auto trained = training::train_with_parameters(data, {}, {});
+  REQUIRE(trained);
+  const auto message = [&] {
+    REQUIRE(training::write_model(*trained, installation.settings.recommend.model));
+    return last_finding(installation.files(), "files.ranking").message;
+  };
+  CHECK(message() == "recommendations: untested");
+  trained->ranking = {model::RankingMethod::kTrend, seconds{900}, 0, false};
+  CHECK_THAT(message(), Catch::Contains("by trend alone (views halved every 15 min)"));
 }
 
 TEST_CASE("a password in a world-readable configuration is an error", "[doctor]") {

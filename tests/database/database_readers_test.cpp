@@ -205,6 +205,25 @@ struct Readers {
 
 }  // namespace
 
+TEST_CASE_METHOD(Readers, "training reads how often registered items were viewed", "[database]") {
+  open();
+  for (const char* id : {"a", "b"}) {
+    items::Item item;
+    item.id = ItemId::trusted(id);
+    item.published_at = UnixSeconds{seconds{1700000000}};
+    REQUIRE(database->put_item(item));
+  }
+  SqliteShell(path).run(
+      "INSERT INTO view_counts VALUES (1700000300, 300, 'b', 7), (1700000000, 3600, 'unknown', 9), (600, "
+      "300, 'a', 0)");
+  const auto data = training(10);
+  REQUIRE(data.view_counts.size() == 1);
+  CHECK(data.items[data.view_counts[0].item].id == "b");
+  CHECK(data.view_counts[0].from == UnixSeconds{seconds{1700000300}});
+  CHECK(data.view_counts[0].length == seconds{300});
+  CHECK(data.view_counts[0].views == 7);
+}
+
 TEST_CASE_METHOD(Readers, "a file of the first version is migrated in place, with its data", "[database]") {
   SqliteShell(path).run(kVersion1);
   const auto refused = Database::open(path, Database::Mode::kRead);

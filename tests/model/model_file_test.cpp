@@ -125,10 +125,26 @@ TEST_CASE("a model is read as it was trained", "[model]") {
     }
   }
   CHECK_FALSE(model->find("nobody"));
+  CHECK(model->ranking() == trained.ranking);
   CHECK(model->algorithm() == trained.algorithm);
   CHECK(model->trained_at() == kTrainedAt);
   CHECK(model->blend_weights().by_relation[0] == trained.blend_weights.by_relation[0]);
   CHECK(model->bytes() == std::filesystem::file_size(file.path));
+}
+
+TEST_CASE("every ranking is read as it was chosen", "[model]") {
+  ModelFile file;
+  TrainedModel trained = train_model(make_training_data(60, 40, 5));
+  for (const ChosenRanking& ranking : {ChosenRanking{RankingMethod::kTrend, seconds{300}, 0, false},
+                                       ChosenRanking{RankingMethod::kAffinity, seconds{86400}, 0.25F, true},
+                                       ChosenRanking{RankingMethod::kReranker, seconds{0}, 4, false}}) {
+    trained.ranking = ranking;
+    REQUIRE(write_model(trained, file.path));
+    CHECK(open_model(file.path)->ranking() == ranking);
+  }
+  CHECK(ranking_name({RankingMethod::kTrend, seconds{900}, 0, false}) == "views halved every 15 min");
+  CHECK(ranking_name({RankingMethod::kAffinity, seconds{0}, 0.25F, true}) ==
+        "views by age x (1 + 0.25 x affinity), with discoveries");
 }
 
 TEST_CASE("looking up ids together gives the same results as single lookups", "[model]") {
@@ -177,7 +193,7 @@ TEST_CASE("a file with any byte changed is refused", "[model]") {
 
 TEST_CASE("a file of another version and an absent file have their own errors", "[model]") {
   ModelFile file;
-  for (const std::uint32_t version : {0U, layout::kVersion + 1, 77U}) {
+  for (const std::uint32_t version : {0U, layout::kVersion - 1, layout::kVersion + 1, 77U}) {
     std::string other = file.bytes();
     std::memcpy(other.data() + 8, &version, sizeof(version));
     ModelFile another;
@@ -202,6 +218,7 @@ TEST_CASE("invalid offsets, indexes and numbers are refused even with a correct 
   std::memcpy(&second_id, good.data() + items + sizeof(layout::Item), sizeof(second_id));
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const std::size_t slots = section(layout::index_of(layout::Section::kSlots));
+  const std::size_t ranking = section(layout::index_of(layout::Section::kRanking));
   const auto slot = [&](bool taken) {  // the first slot that is used, or free
     for (std::size_t at = slots;; at += sizeof(std::uint32_t)) {
       std::uint32_t item = 0;
@@ -230,6 +247,15 @@ TEST_CASE("invalid offsets, indexes and numbers are refused even with a correct 
       {"term starts", patched(good, section(layout::index_of(layout::Section::kTermStarts)) + 8, ~0ULL)},
       {"idf", patched(good, section(layout::index_of(layout::Section::kIdf)), kNan)},
       {"vocabulary's order", patched(good, section(layout::index_of(layout::Section::kVocabulary)), ~0ULL)},
+      {"ranking's method", patched(good, ranking, 'x')},
+      {"ranking's method without an end", patched(good, ranking + 15, 'x')},
+      {"ranking's half-life",
+       patched(good, ranking + offsetof(layout::Ranking, trend_half_life), 0xFFFFFFFFU)},
+      {"ranking's weight", patched(good, ranking + offsetof(layout::Ranking, cf_weight), kNan)},
+      {"ranking's discoveries", patched(good, ranking + offsetof(layout::Ranking, discoveries), 2U)},
+      {"ranking's length",
+       patched(good, extents + layout::index_of(layout::Section::kRanking) * sizeof(layout::Extent) + 8,
+               std::uint64_t{0})},
       {"items", patched(good, offsetof(layout::Header, items), 0xFFFFFFFFU)},
       {"mix", patched(good, offsetof(layout::Header, blend_weights), kNan)},
       {"trained_at", patched(good, offsetof(layout::Header, trained_at), std::int64_t{-5})},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -196,6 +197,84 @@ TEST_CASE("re-ranker parameters of another version are ignored", "[ranking]") {
   CHECK(ids(other, ranker.rank(other, profile, kNow, true)) == expected);
 }
 
+TEST_CASE("the model's ranking chooses the trend and the weight of affinity; settings win", "[ranking]") {
+  training::TrainedModel world = random_world(20, 3);
+  world.ranking = {model::RankingMethod::kTrend, seconds{900}, 2, false};
+  world.reranker = single_feature_reranker(recommend::Feature::kAge, 5);
+  std::vector<LiveItem> items;
+  for (int i = 0; i < 8; ++i) {  // the more points, the longer ago the last views
+    items.push_back(live("n" + std::to_string(i), i * 10, kNow - kHour));
+    items.back().trend = hot::trend_of_view(kNow - i * kHour);
+  }
+  const Catalogue catalogue(training::to_model(world), items);
+  const auto rank = [&](const RankingSettings& settings) {
+    return Ranker(settings).rank(catalogue, three_events(), kNow);
+  };
+  const auto by_trend = rank({});
+  CHECK(ids(catalogue, by_trend)[0] == "n0");
+  for (const RankedCandidate& each : by_trend) {
+    CHECK(each.score == each.trend);  // neither affinity nor the re-ranker
+    CHECK(each.trend == static_cast<double>(each.decayed_views[1]));
+    CHECK_FALSE(each.discovery);
+  }
+  for (std::size_t i = 0; i < by_trend.size(); ++i) {
+    if (catalogue.id(by_trend[i].item) == "n2")
+      CHECK(by_trend[i].decayed_views[2] == Approx(0.25));  // two hours ago, halved every hour
+  }
+  RankingSettings settings;
+  settings.trend_half_life = seconds{0};
+  CHECK(ids(catalogue, rank(settings))[0] == "n7");
+  settings = {};
+  settings.cf_weight = 3;
+  for (const RankedCandidate& each : rank(settings))
+    CHECK(each.score == Approx(each.trend * (1 + 3 * each.affinity)));
+  settings.rerank = true;
+  CHECK(rank(settings).front().score == 1);  // odds
+  settings = {};
+  settings.discover_every = 2;
+  const auto with_discoveries = rank(settings);
+  CHECK(std::ranges::any_of(with_discoveries, &RankedCandidate::discovery));
+}
+
+TEST_CASE("a ranking that was not tested keeps the re-ranker and discoveries", "[ranking]") {
+  training::TrainedModel world = random_world(5, 1);
+  const auto formula = [&] { return recommend::RankingFormula::of({}, training::to_model(world).get()); };
+  CHECK(formula().rerank);
+  CHECK(formula().cf_weight == 2);
+  CHECK(formula().discover_every == 6);
+  CHECK_FALSE(formula().half_life);
+  world.ranking = {model::RankingMethod::kAffinity, seconds{3600}, 0.5F, true};
+  CHECK_FALSE(formula().rerank);
+  CHECK(formula().cf_weight == 0.5);
+  CHECK(formula().discover_every == 6);
+  CHECK(formula().half_life == 2);
+  world.ranking.trend_half_life = seconds{7};  // not among the sums
+  CHECK_FALSE(formula().half_life);
+  CHECK(formula().name(nullptr, true) == "views by age");
+}
+
+TEST_CASE("decayed views are finite; those of items that are not live are estimated", "[ranking]") {
+  training::TrainedModel world = random_world(3, 1);
+  world.decayed_counts = {8, 8, 8};
+  hot::TrendSums ahead = hot::trend_of_view(kNow + seconds{864'000'000});
+  hot::TrendSums broken = hot::no_trend();
+  broken[1] = std::numeric_limits<double>::quiet_NaN();
+  std::vector<LiveItem> items{live("unseen", 0, kNow - 6 * kHour), live("ahead", 1, kNow),
+                              live("broken", 1, kNow)};
+  items[1].trend = ahead;
+  items[2].trend = broken;
+  const Catalogue catalogue(training::to_model(world), items);
+  const auto views = [&](std::string_view id) {
+    return catalogue.decayed_views(*catalogue.find(id), kNow, 0.5);
+  };
+  CHECK(views("unseen")[3] == Approx(0.5));  // one view at its publication, six hours ago
+  CHECK(views("unseen")[4] == Approx(std::exp2(-0.25)));
+  CHECK(views(name(0))[4] == Approx(4));
+  CHECK(views(name(0))[3] == Approx(1));
+  for (const char* id : {"ahead", "broken"})
+    for (const float each : views(id)) CHECK((std::isfinite(each) && each >= 0));
+}
+
 TEST_CASE("an item newer than the model gets its affinity from its content", "[ranking]") {
   const training::TrainedModel world = random_world(10, 1);
   // The reader liked item 0, which has the first term.
@@ -225,7 +304,7 @@ TEST_CASE("discovery positions go to items with high affinity", "[ranking]") {
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (!ranked[i].in_profile) ++open;
     if (ranked[i].discovery) {
-      CHECK(open % settings.discover_every == 0);
+      CHECK(open % recommend::RankingFormula{}.discover_every == 0);
       CHECK(ranked[i].affinity > 0.3);  // a third of the relations are 0, the others uniform up to 1
     }
     if (i > 0) CHECK(ranked[i - 1].score >= ranked[i].score);

@@ -105,6 +105,30 @@ TEST_CASE_METHOD(Site, "a new reader gets trending and new items with their poin
   CHECK(recommender->model_name() == "none");
 }
 
+TEST_CASE_METHOD(Site, "what trends is a candidate with its decayed views", "[recommender]") {
+  settings.recommend.trend_items = 1;
+  settings.recommend.newest_items = 1;
+  restart();
+  put(item("old", now() - seconds{30 * 86400}));  // trends, but is the first of no other list
+  put(item("hit", now() - seconds{4 * 3600}));
+  put(item("new", now()));
+  for (int i = 0; i < 6; ++i) {
+    auto earlier = view_event("hit", "f" + std::to_string(i));
+    earlier.occurred_at = now() - seconds{3 * 3600};
+    view(earlier);
+  }
+  for (int i = 0; i < 3; ++i) view(view_event("old", "f" + std::to_string(i)));
+  const auto candidates = candidates_for();
+  bool found = false;
+  for (const recommend::RankedCandidate& each : candidates->candidates()) {
+    if (candidates->id(each.item) != "old") continue;
+    found = true;
+    CHECK(each.decayed_views[1] == Approx(3).epsilon(.01));
+    CHECK(each.decayed_views[4] == Approx(3).epsilon(.01));
+  }
+  CHECK(found);
+}
+
 TEST_CASE_METHOD(Site,
                  "hidden items are not candidates; a site without registered items gets the counted ones",
                  "[recommender]") {

@@ -82,12 +82,22 @@ training::TrainingData site(int days) {
 }
 
 const training::RelationTrainer kTrain =
-    [](const training::TrainingData& past) -> std::shared_ptr<const model::Model> {
+    [](const training::TrainingData& past,
+       std::vector<float> reranker) -> std::shared_ptr<const model::Model> {
   TrainSettings settings;
   settings.algorithm = "rp3beta";
   auto trained = training::train_with_parameters(past, settings, {});
-  return trained ? training::to_model(std::move(*trained)) : nullptr;
+  if (!trained) return nullptr;
+  trained->reranker = std::move(reranker);
+  return training::to_model(std::move(*trained));
 };
+
+// The re-ranker, whether or not it is the chosen ranking.
+std::vector<float> learn_reranker(const training::TrainingData& data) {
+  recommend::RankingSettings settings;
+  settings.rerank = true;
+  return training::learn_ranking(data, settings, kTrain).reranker;
+}
 
 }  // namespace
 
@@ -178,25 +188,25 @@ TEST_CASE("logits match the formula", "[rerank]") {
 
 TEST_CASE("a re-ranker is trained from a site's past days, deterministically", "[rerank]") {
   const auto data = site(40);
-  const auto learned = training::learn_rerank(data, {}, kTrain);
+  const auto learned = learn_reranker(data);
   REQUIRE_FALSE(learned.empty());
   CHECK(recommend::Reranker::from_floats(learned));
-  CHECK(training::learn_rerank(data, {}, kTrain) == learned);
+  CHECK(learn_reranker(data) == learned);
 }
 
 TEST_CASE("there is no re-ranker without enough history", "[rerank]") {
-  CHECK(training::learn_rerank({}, {}, kTrain).empty());
-  CHECK(training::learn_rerank(site(4), {}, kTrain).empty());
+  CHECK(learn_reranker({}).empty());
+  CHECK(learn_reranker(site(3)).empty());
   // Like data sets without times: everything at one moment.
   auto at_once = site(40);
   for (auto& each : at_once.events) each.at = kStart;
-  CHECK(training::learn_rerank(at_once, {}, kTrain).empty());
+  CHECK(learn_reranker(at_once).empty());
 }
 
 TEST_CASE("a day's model is not trained on later events", "[rerank]") {
   const auto data = site(30);
   int calls = 0;
-  training::learn_rerank(data, {}, [&](const training::TrainingData& past) {
+  training::learn_ranking(data, {}, [&](const training::TrainingData& past, std::vector<float> reranker) {
     ++calls;
     std::vector<bool> known(past.items.size());
     for (const auto& each : past.events) {
@@ -207,7 +217,7 @@ TEST_CASE("a day's model is not trained on later events", "[rerank]") {
       if (past.items[item].published >= past.now) CHECK(past.items[item].hidden);
       CHECK_FALSE((known[item] && past.items[item].hidden));
     }
-    return kTrain(past);
+    return kTrain(past, std::move(reranker));
   });
   CHECK(calls >= 7);
 }

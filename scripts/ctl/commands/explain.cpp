@@ -73,8 +73,8 @@ std::string truncate_title(std::string_view title) {
 
 class Explanation {
  public:
-  Explanation(const ReaderId& reader, const recommend::RankingTrace& explained)
-      : reader_(reader), explained_(explained) {
+  Explanation(const ReaderId& reader, const recommend::RankingTrace& explained, std::string ranking)
+      : reader_(reader), explained_(explained), ranking_(std::move(ranking)) {
     for (std::size_t i = 0; i < explained.page.items.size(); ++i)
       page_position_.emplace(explained.page.items[i].id.view(), i);
     std::unordered_set<std::string_view> chosen;
@@ -107,6 +107,7 @@ class Explanation {
     const readers::ReaderState& state = explained_.state;
     const recommend::ExcludedCounts& excluded = explained_.page.excluded;
     writer.begin_object().key("reader").string(reader_.view()).key("model").string(explained_.page.model);
+    writer.key("ranking").string(ranking_);
     writer.key("topics_viewed").unsigned_integer(state.topic_views.size());
     writer.key("replies_viewed").unsigned_integer(state.reply_views.size());
     writer.key("interactions").unsigned_integer(state.interactions.size());
@@ -146,8 +147,8 @@ class Explanation {
     ctl::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader_.view(),
                state.topic_views.size(), state.reply_views.size(), state.interactions.size(),
                state.dismissals.size());
-    ctl::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
-               out.viewed, out.not_interested, explained_.page.model);
+    ctl::print("excluded: {} interacted, {} viewed, {} not interested; model {}; ranking: {}\n\n",
+               out.interacted, out.viewed, out.not_interested, explained_.page.model, ranking_);
   }
 
   void print_row(std::size_t at) const {
@@ -211,6 +212,7 @@ class Explanation {
 
   const ReaderId& reader_;
   const recommend::RankingTrace& explained_;
+  const std::string ranking_;  // name of the formula of the scores
   std::unordered_map<std::string_view, std::size_t> page_position_;
   // positions on the page of items that were added from the index, not from the candidates
   std::vector<std::size_t> from_index_;
@@ -240,7 +242,10 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   const recommend::RecommendRequest request{*reader, static_cast<std::size_t>(options.limit), *exclude};
   const auto explained = redis::run_sync(recommendations.explain(request));
   if (!explained) return tl::unexpected(with_redis_address(explained.error(), *endpoint));
-  const Explanation explanation(*reader, **explained);
+  const auto formula =
+      recommend::RankingFormula::of(recommend::RankingSettings::from(*settings), model.current().get());
+  const bool has_profile = !(*explained)->state.interactions.empty();
+  const Explanation explanation(*reader, **explained, formula.name(model.current().get(), has_profile));
   const std::size_t limit = options.all ? SIZE_MAX : kDefaultCandidates;
   if (options.json)
     print_json_line(explanation.json(limit));

@@ -10,6 +10,33 @@
 #include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
+namespace {
+
+void print_rankings(const training::RankingChoice& choice) {
+  if (choice.compared.empty()) {
+    ctl::print("rankings: too few readers came back to compare them\n");
+    return;
+  }
+  ctl::print("rankings, ndcg@20 of {} readers who came back on the last days:\n",
+             format_number(static_cast<std::int64_t>(choice.cases)));
+  for (const training::ComparedRanking& each : choice.compared)
+    ctl::print("  {:.4f}  {}{}\n", each.ndcg, ranking_name(each.ranking), each.is_chosen ? "  (chosen)" : "");
+}
+
+void write_rankings(json::Writer& out, const training::RankingChoice& choice) {
+  out.key("ranking").string(ranking_name(choice.ranking));
+  out.key("rankings").begin_array();
+  for (const training::ComparedRanking& each : choice.compared)
+    out.begin_object()
+        .key("name")
+        .string(ranking_name(each.ranking))
+        .key("ndcg")
+        .number(each.ndcg)
+        .end_object();
+  out.end_array();
+}
+
+}  // namespace
 
 Result<int> run_train(const TrainOptions& options, const Target& target) {
   FRESHET_TRY(settings, load_settings(target));
@@ -53,6 +80,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
       out.key("items").integer(copy->model->items()).key("interactions").integer(interactions);
       out.key("bytes").integer(static_cast<std::int64_t>(copy->model->bytes()));
       out.key("validation").string(trained->report).key("seconds").number(to_seconds(spent()));
+      write_rankings(out, trained->ranking_choice);
     });
     return 0;
   }
@@ -60,6 +88,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
              format_number(copy->model->items()), format_number(interactions),
              static_cast<double>(copy->model->bytes()) / 1e6, format_duration(spent()));
   ctl::print("validation: {}\n", trained->report);
+  print_rankings(trained->ranking_choice);
   return 0;
 }
 

@@ -221,6 +221,14 @@ void check_model(const Settings& settings, const Account& service, UnixSeconds n
                     fmt::format("check `systemctl status {0}.timer {0}.service`", timer));
   out.ok(kCheck,
          fmt::format("{} items in {}, trained {} h ago", copy->model->items(), path, age / seconds(3600)));
+  const model::ChosenRanking ranking = copy->model->ranking();
+  if (ranking.method == model::RankingMethod::kTrend)
+    out.ok("files.ranking",
+           fmt::format("recommendations are by trend alone ({}): on this site's past no ranking that "
+                       "knows the reader was clearly better",
+                       ranking_name(ranking)));
+  else
+    out.ok("files.ranking", "recommendations: " + ranking_name(ranking));
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ constexpr std::size_t kMaxCases = 1000;  // per day, evenly sampled from its rea
 RankingSettings trend_only(RankingSettings settings) {
   settings.cf_weight = 0;
   settings.rerank = false;
+  settings.trend_half_life = seconds{0};
   settings.discover_every = 0;
   return settings;
 }
@@ -37,8 +38,9 @@ class Strategy {
   void evaluate(const std::vector<EvaluationCase>& cases, const training::EventReplay& replay,
                 const ModelPtr& model) {
     const training::RerankDatasetSettings defaults;
-    const IndexedCatalogue catalogue(model, replay,
-                                     replay.live_items(defaults.trend_items, defaults.newest_items));
+    const IndexedCatalogue catalogue(
+        model, replay,
+        replay.live_items(defaults.trend_items, defaults.trending_items, defaults.newest_items));
     const std::size_t stride = 1 + cases.size() / kMaxCases;
     for (std::size_t i = 0; i < cases.size(); i += stride) {
       score_.add(
@@ -121,8 +123,10 @@ class Evaluation {
       tuned_at_ = day;
       parameters_ = trained->parameters;
       reranker_ = trained->reranker;
+      chosen_ = trained->ranking;
     }
     trained->reranker = reranker_;
+    trained->ranking = chosen_;
     return training::to_model(std::move(*trained));
   }
 
@@ -141,6 +145,7 @@ class Evaluation {
   std::string stage_;
   std::optional<training::Parameters> parameters_;
   std::vector<float> reranker_;
+  model::ChosenRanking chosen_;
   UnixSeconds tuned_at_;
   Strategy trend_{"trend only", trend_only(ranking_)}, trained_{"trained before each day", ranking_};
   // The same strategies since the current model was trained, for the second comparison.

@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "core/training/learn_rerank.h"
+#include "core/training/ranking/compare_rankings.h"
 #include "core/training/train.h"
 #include "core/training/validation.h"
 #include "scripts/ctl/evaluate/offline_metrics.h"
@@ -35,6 +36,8 @@ constexpr int kTestDays = 141;
 constexpr int kExampleDays = 84;                 // as RerankDatasetSettings::window_days
 constexpr int kRelearnDays = 7;                  // interval of training the re-ranker
 constexpr std::size_t kMaxExamplesPerDay = 107;  // as RerankDatasetSettings: 3,000 over 28 days
+constexpr int kComparedDays = 51;                // three fifths of the days, as in training
+constexpr std::size_t kMaxCasesPerDay = 71;      // as RerankDatasetSettings: 1,200 over 17 days
 
 constexpr std::size_t kMinuteStride = 3;  // every third first touch is used for Q9
 constexpr std::size_t kCurveStride = 4;   // every fourth case is used for the learning curve
@@ -96,15 +99,19 @@ RankingSettings formula(double cf_weight) {
   RankingSettings settings;
   settings.cf_weight = cf_weight;
   settings.rerank = false;
+  settings.trend_half_life = seconds{0};
   settings.discover_every = 0;
   return settings;
 }
 
 RankingSettings reranked(bool discoveries) {
   RankingSettings settings;
-  if (!discoveries) settings.discover_every = 0;
+  settings.rerank = true;
+  settings.discover_every = discoveries ? 6 : 0;
   return settings;
 }
+
+RankingSettings served() { return {}; }
 
 // Scores of several strategies on the same cases.
 class StrategyComparison {
@@ -180,8 +187,10 @@ class Prequential {
       : data_(data),
         past_(data),
         example_past_(data),
+        comparison_past_(data),
         progress_(progress),
         examples_(RankingSettings{}),
+        comparison_(RankingSettings{}),
         global_rankings_(global_rankings()) {}
 
   Result<void> run() {
@@ -205,9 +214,12 @@ class Prequential {
     // Every third day provides examples for the re-ranker, as in training.
     const bool has_examples = (day.time_since_epoch() / training::kOneDay) % 3 == 0;
     if (readers.empty() || (!test && !has_examples)) return {};
-    if (test && (!learned_at_ || day - *learned_at_ >= kRelearnDays * training::kOneDay)) {
+    if (!learned_at_ || day - *learned_at_ >= kRelearnDays * training::kOneDay) {
       examples_.discard_before(day - kExampleDays * training::kOneDay);
+      comparison_.discard_before(day - kComparedDays * training::kOneDay);
       reranker_ = examples_.learn();
+      ranking_ = comparison_.choose().ranking;
+      if (test) ++rankings_[ranking_name(ranking_)];
       learned_at_ = day;
       chosen_.reset();
     }
@@ -218,10 +230,13 @@ class Prequential {
     chosen_ = trained->parameters;
     if (test) ++algorithms_[trained->algorithm];
     trained->reranker = reranker_;
+    trained->ranking = ranking_;
     const auto file = folder_.path() / "model";
     if (auto ok = training::write_model(*trained, file); !ok) return ok;
     FRESHET_TRY(model, model::Model::open(file));
     if (has_examples) {
+      comparison_past_.advance_to(day);
+      comparison_.add_day(comparison_past_, *model, {}, kMaxCasesPerDay);
       example_past_.advance_to(day);
       training::add_examples(examples_, example_past_, *model, {}, kMaxExamplesPerDay);
     }
@@ -253,10 +268,13 @@ class Prequential {
   }
 
   const training::TrainingData& data_;
-  EventReplay past_, example_past_;  // add_examples() advances the latter within a day
+  EventReplay past_, example_past_, comparison_past_;  // the latter two advance within a day
   const Progress& progress_;
   const ScratchFolder folder_{std::filesystem::temp_directory_path()};
   training::RerankDataset examples_;
+  training::RankingComparison comparison_;  // of days that the re-ranker has not learned from
+  model::ChosenRanking ranking_;
+  std::map<std::string, int> rankings_;  // chosen ranking → number of choices
   std::vector<float> reranker_;
   std::optional<UnixSeconds> learned_at_;
   std::size_t curve_candidates_ = 0, first_touches_ = 0;
@@ -268,17 +286,18 @@ class Prequential {
                              {"trend x (1 + 0.5 x affinity)", formula(0.5)},
                              {"trend x (1 + 0.25 x affinity)", formula(0.25)},
                              {"re-ranker without discoveries", reranked(false)},
-                             {"re-ranker (served)", reranked(true)}}};
+                             {"re-ranker", reranked(true)},
+                             {"served", served()}}};
   StrategyComparison by_minute_{{{"by views", formula(0)},
                                  {"trend x (1 + 2 x affinity)", formula(2)},
                                  {"trend x (1 + 0.5 x affinity)", formula(0.5)},
-                                 {"re-ranker (served)", reranked(true)}}};
-  StrategyComparison curve_{{{"0", reranked(true), 0},
-                             {"1", reranked(true), 1},
-                             {"3", reranked(true), 3},
-                             {"5", reranked(true), 5},
-                             {"10", reranked(true), 10},
-                             {"200", reranked(true), 200}}};
+                                 {"served", served()}}};
+  StrategyComparison curve_{{{"0", served(), 0},
+                             {"1", served(), 1},
+                             {"3", served(), 3},
+                             {"5", served(), 5},
+                             {"10", served(), 10},
+                             {"200", served(), 200}}};
 };
 
 EvaluationReport Prequential::report() const {
@@ -318,6 +337,9 @@ EvaluationReport Prequential::report() const {
   }
   std::string chosen;
   for (const auto& [algorithm, days] : algorithms_) chosen += fmt::format(" {} on {} days", algorithm, days);
+  std::string rankings;
+  for (const auto& [name, times] : rankings_) rankings += fmt::format("{} {} times; ", name, times);
+  report.note("rankings: " + rankings);
   report.note(fmt::format("{} cases; {} articles; chosen:{}; re-ranker trained every {} days",
                           daily_.score(0).count(), items, chosen, kRelearnDays));
   return report;

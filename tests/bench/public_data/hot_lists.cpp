@@ -31,8 +31,7 @@
 #include "core/base/json.h"
 #include "core/tuning/hot_tuner.h"
 #include "scripts/ctl/replay/csv.h"
-#include "tests/bench/public_data/clicks.h"
-#include "tests/bench/public_data/data.h"
+#include "tests/bench/public_data/reads.h"
 #include "tests/bench/public_data/sets.h"
 
 namespace freshet::bench {
@@ -47,30 +46,12 @@ using tuning::ViewHistory;
 
 constexpr std::int64_t kDay = 86400;
 
-struct Read {
-  std::int64_t at = 0;
-  std::uint32_t item = 0, reader = 0;
-};
-
-struct Reads {
-  std::vector<Read> reads;  // in order of time
-  std::vector<std::optional<UnixSeconds>> published;
-};
-
 // The measurement of a set.
 struct Protocol {
   HotMoments moments;
   bool needs_next_hour = false;  // only moments whose next hour counts
   UnixSeconds from, until;       // of the moments
 };
-
-// Items without a publication date are published at their first read, as the service assumes.
-void date_items(Reads& data) {
-  for (const Read& each : data.reads) {
-    auto& published = data.published[each.item];
-    if (!published) published = UnixSeconds(seconds(each.at));
-  }
-}
 
 ViewHistory exact_history(const Reads& data) {
   ViewHistory out{{}, data.published, UnixSeconds(seconds(data.reads.back().at + 1))};
@@ -187,22 +168,11 @@ void add_rows(EvaluationReport& report, const std::string& set, const Measuremen
 
 // --- News
 
-Reads reads_of(const std::vector<Click>& clicks) {
-  Reads out;
-  for (const Click& each : clicks) {
-    out.reads.push_back({each.at, each.item, each.reader});
-    if (each.item >= out.published.size()) out.published.resize(each.item + 1);
-  }
-  date_items(out);
-  return out;
-}
-
 // Readers in a share of 1/`of`, by a hash of their number.
 Reads thinned(const Reads& all, std::uint64_t of) {
   Reads out{{}, all.published};
   for (const Read& each : all.reads) {
-    const std::uint64_t hash = (each.reader + 1) * 0x9E3779B97F4A7C15ULL;
-    if ((hash >> 33) % of == 0) out.reads.push_back(each);
+    if (reader_hash(each.reader) % of == 0) out.reads.push_back(each);
   }
   return out;
 }
@@ -211,7 +181,7 @@ Reads thinned(const Reads& all, std::uint64_t of) {
 
 Result<EvaluationReport> evaluate_hot_news(const std::string& directory, const Progress& progress) {
   FRESHET_TRY(clicks, read_clicks(std::filesystem::path(directory) / "clicks.csv"));
-  const Reads reads = reads_of(*clicks);
+  const Reads& reads = *clicks;
   EvaluationReport report(
       "news-clicks: hot lists every 2 h on days 4.5 to 7, NDCG@20 against the reads of the next hour (if "
       "there "

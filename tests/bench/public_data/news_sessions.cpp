@@ -31,7 +31,7 @@
 #include "core/hot/trending.h"
 #include "core/items/covisits.h"
 #include "core/recommend/similar_mix.h"
-#include "tests/bench/public_data/clicks.h"
+#include "tests/bench/public_data/reads.h"
 #include "tests/bench/public_data/sets.h"
 
 namespace freshet::bench {
@@ -72,7 +72,7 @@ class Trend {
  public:
   Trend(const std::vector<ItemId>& ids, seconds half_life)
       : ids_(ids), half_life_(half_life), sums_(ids.size(), -std::numeric_limits<double>::infinity()) {}
-  void add(const Click& click) {
+  void add(const Read& click) {
     double& sum = sums_[click.item];
     if (std::isinf(sum)) known_.push_back(click.item);
     sum = hot::add_log2(sum, hot::half_lives(seconds(click.at), half_life_));
@@ -107,7 +107,7 @@ class Covisits {
   explicit Covisits(const std::vector<ItemId>& ids)
       : ids_(ids), pairs_(ids.size()), frequent_(ids.size()), published_(ids.size()) {}
 
-  void add(const Click& click) {
+  void add(const Read& click) {
     std::vector<Viewed>& history = histories_[click.reader];
     const auto known = std::ranges::find(history, click.item, &Viewed::item);
     const bool is_known = known != history.end(), seen = is_known && known->at > click.at - kDay;
@@ -186,10 +186,10 @@ std::size_t position_of(const std::vector<SimilarItem>& list, const ItemId& item
 Result<EvaluationReport> evaluate_news_sessions(const std::string& directory, const Progress& progress) {
   FRESHET_TRY(clicks, read_clicks(std::filesystem::path(directory) / "clicks.csv"));
   EvaluationReport report("news-clicks: the next click in a session, days 4.5 to 7, HR@20 and MRR@20");
-  const std::int64_t start = clicks->front().at / kDay * kDay;
+  const std::int64_t start = clicks->reads.front().at / kDay * kDay;
   const std::int64_t from = start + 9 * kDay / 2, until = start + 7 * kDay;
   std::uint32_t articles = 0;
-  for (const Click& each : *clicks) articles = std::max(articles, each.item + 1);
+  for (const Read& each : clicks->reads) articles = std::max(articles, each.item + 1);
   const std::vector<ItemId> ids = make_ids(articles);
   struct Measured {
     const char* name;
@@ -201,11 +201,11 @@ Result<EvaluationReport> evaluate_news_sessions(const std::string& directory, co
   measured.push_back({"1 h", Trend(ids, seconds(3600))});
   Covisits covisits(ids);
   std::unordered_map<std::uint32_t, std::vector<ItemId>> sessions;  // articles, in order
-  std::vector<const Click*> pending;                                // clicks of this second
-  for (const Click& click : *clicks) {
+  std::vector<const Read*> pending;                                 // clicks of this second
+  for (const Read& click : clicks->reads) {
     if (click.at >= until) break;
     if (!pending.empty() && pending.front()->at != click.at) {
-      for (const Click* each : pending) {
+      for (const Read* each : pending) {
         for (Measured& trend : measured) trend.trend.add(*each);
         covisits.add(*each);
       }
@@ -228,8 +228,8 @@ Result<EvaluationReport> evaluate_news_sessions(const std::string& directory, co
     pending.push_back(&click);
     if (seen != session.end()) session.erase(seen);
     session.push_back(item);
-    if (const auto done = static_cast<std::size_t>(&click - clicks->data()); done % 4096 == 0)
-      progress("predicting clicks", static_cast<double>(done) / static_cast<double>(clicks->size()));
+    if (const auto done = static_cast<std::size_t>(&click - clicks->reads.data()); done % 4096 == 0)
+      progress("predicting clicks", static_cast<double>(done) / static_cast<double>(clicks->reads.size()));
   }
   for (const Measured& each : measured) {
     const auto add = [&](const char* what, const HitRate& rate, bool has_goal) {

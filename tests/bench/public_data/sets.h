@@ -25,6 +25,8 @@ struct DataSet {
 Result<EvaluationReport> evaluate_ml1m(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_citeulike(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_deskdrop(const std::string& directory, const Progress& progress);
+Result<EvaluationReport> evaluate_news_recommendations(const std::string& directory,
+                                                       const Progress& progress);
 Result<EvaluationReport> evaluate_hot_news(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_hot_stackexchange(const std::string& directory, const Progress& progress);
 Result<EvaluationReport> evaluate_hot_deskdrop(const std::string& directory, const Progress& progress);
@@ -38,6 +40,8 @@ inline constexpr std::array kDataSets{
     DataSet{"citeulike", "citeulike-a (users.dat, item-tag.dat), a fifth of the items new: Q4, Q5, Q6, T2",
             evaluate_citeulike},
     DataSet{"deskdrop", "Deskdrop (users_interactions.csv), day by day: Q7, Q8, Q9", evaluate_deskdrop},
+    DataSet{"news-recommendations", "news clicks (clicks.csv), recommendations to returning readers",
+            evaluate_news_recommendations},
     DataSet{"hot-news", "news clicks (clicks.csv), hot lists every 2 h", evaluate_hot_news},
     DataSet{"hot-stackexchange", "a question-and-answer site (scripts/sample), hot lists by day",
             evaluate_hot_stackexchange},

@@ -1,4 +1,4 @@
-#include "tests/bench/public_data/clicks.h"
+#include "tests/bench/public_data/reads.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,12 +7,19 @@
 
 namespace freshet::bench {
 
-Result<std::vector<Click>> read_clicks(const std::filesystem::path& path) {
+void date_items(Reads& data) {
+  for (const Read& each : data.reads) {
+    auto& published = data.published[each.item];
+    if (!published) published = UnixSeconds(seconds(each.at));
+  }
+}
+
+Result<Reads> read_clicks(const std::filesystem::path& path) {
   std::ifstream in(path);
   if (!in)
     return fail(ErrorCode::kNotFound, "no_file", {},
                 "cannot read " + path.string() + " (unpack it: xz -dc clicks.csv.xz)");
-  std::vector<Click> out;
+  Reads out;
   std::string line;
   std::getline(in, line);
   while (std::getline(in, line)) {
@@ -20,10 +27,12 @@ Result<std::vector<Click>> read_clicks(const std::filesystem::path& path) {
     unsigned reader = 0, session = 0, item = 0;
     if (std::sscanf(line.c_str(), "%lld,%u,%u,%u", &at, &reader, &session, &item) != 4 || at < 0)
       return fail(ErrorCode::kInvalid, "bad_data", {}, path.string() + ": not a click: " + line);
-    out.push_back({at, reader, session, item});
+    out.reads.push_back({at, item, reader, session});
+    if (item >= out.published.size()) out.published.resize(item + 1);
   }
-  if (out.empty()) return fail(ErrorCode::kInvalid, "bad_data", {}, path.string() + ": no clicks");
-  std::ranges::stable_sort(out, {}, &Click::at);
+  if (out.reads.empty()) return fail(ErrorCode::kInvalid, "bad_data", {}, path.string() + ": no clicks");
+  std::ranges::stable_sort(out.reads, {}, &Read::at);
+  date_items(out);
   return out;
 }
 
