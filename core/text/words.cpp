@@ -32,6 +32,7 @@ constexpr std::size_t kMaxSuffix = 2;  // of "c++"
 
 constexpr char32_t kTatweel = 0x640;
 constexpr char32_t kCombiningDotAbove = 0x307;
+constexpr char32_t kThaiAa = 0xE32, kLaoAa = 0xEB2;
 constexpr char32_t kRightQuote = 0x2019, kModifierApostrophe = 0x2BC;
 constexpr char32_t kGeresh = 0x5F3, kGershayim = 0x5F4, kMiddleDot = 0xB7;
 constexpr std::uint8_t kNuktaClass = 7;  // canonical combining class of nukta marks
@@ -111,6 +112,10 @@ std::string normalized(std::string_view text) {
       out += ' ';
     } else if (c < 0x80) {
       out += same;
+    } else if (c == kThaiAa && out.ends_with("\u0E4D")) {
+      out.replace(out.size() - 3, 3, "\u0E33");  // ICU's dictionaries have composed vowels
+    } else if (c == kLaoAa && out.ends_with("\u0ECD")) {
+      out.replace(out.size() - 3, 3, "\u0EB3");
     } else if (c == kCombiningDotAbove && out.ends_with('i')) {
       // İ folds to i and a dot, which an i has anyway.
     } else if (c == kRightQuote || c == kModifierApostrophe || c == kGeresh) {
