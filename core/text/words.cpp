@@ -113,7 +113,7 @@ std::string normalized(std::string_view text) {
     } else if (c < 0x80) {
       out += same;
     } else if (c == kThaiAa && out.ends_with("\u0E4D")) {
-      out.replace(out.size() - 3, 3, "\u0E33");  // compose what ICU's dictionaries have composed
+      out.replace(out.size() - 3, 3, "\u0E33");  // ICU's dictionaries have composed vowels
     } else if (c == kLaoAa && out.ends_with("\u0ECD")) {
       out.replace(out.size() - 3, 3, "\u0EB3");
     } else if (c == kCombiningDotAbove && out.ends_with('i')) {
