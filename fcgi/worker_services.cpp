@@ -169,6 +169,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
   }
   users.erase_again(background, make_scheduler(erased_visitors_timer));
   feed.on_impressions([this](std::span<const ItemId> page) { impressions.add(page); });
+  recommendations.on_impressions([this](std::span<const ItemId> page) { impressions.add(page); });
 }
 
 Task<Result<void>> WorkerServices::replay_event(const std::vector<std::string_view>& fields) {

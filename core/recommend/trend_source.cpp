@@ -44,15 +44,14 @@ Task<Result<std::vector<LiveItem>>> TrendSource::read(std::shared_ptr<const mode
       ids->begin(), ids->end(), [this](const std::string& id) { return cache_.at(id).registered; });
   if (!none_registered)
     std::erase_if(*ids, [this](const std::string& id) { return !cache_.at(id).registered; });
-  FRESHET_CO_TRY(item_points, co_await read_points(*ids));
   std::vector<LiveItem> out;
   out.reserve(ids->size());
   for (std::size_t i = 0; i < ids->size(); ++i) {
     const CachedItem& cached = cache_.at((*ids)[i]);
     out.push_back(cached.item);
-    out.back().points = (*item_points)[i];
     if (model && cached.has_content) out.back().terms = model::content_vector(*model, cached.content);
   }
+  FRESHET_CO_TRY(counted, co_await read_counters(out));
   co_return out;
 }
 
@@ -140,20 +139,20 @@ Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& id
   co_return Result<void>();
 }
 
-Task<Result<std::vector<double>>> TrendSource::read_points(const std::vector<std::string>& ids) {
-  std::vector<double> out;
-  out.reserve(ids.size());
-  for (std::size_t from = 0; from < ids.size(); from += kChunkItems) {
-    const std::size_t end = std::min(from + kChunkItems, ids.size());
+Task<Result<void>> TrendSource::read_counters(std::vector<LiveItem>& items) {
+  for (std::size_t from = 0; from < items.size(); from += kChunkItems) {
+    const std::size_t end = std::min(from + kChunkItems, items.size());
     Pipeline command;
-    for (std::size_t i = from; i < end; ++i) hot::append_article_read(command, keys_, ids[i]);
+    for (std::size_t i = from; i < end; ++i) hot::append_article_read(command, keys_, items[i].id);
     FRESHET_CO_TRY(replies, co_await redis_.run(command));
-    for (const redis::Reply& each : *replies) {
-      const hot::Article article = hot::parse_article(each, wall_now(), all_settings_);
-      out.push_back(std::max(article.views_total, static_cast<double>(article.counts.pv)));
+    for (std::size_t i = from; i < end; ++i) {
+      const hot::Article article = hot::parse_article((*replies)[i - from], wall_now(), all_settings_);
+      const auto page_views = static_cast<double>(article.counts.pv);
+      items[i].points = std::max(article.views_total, page_views);
+      items[i].exposure = {page_views, static_cast<double>(article.impressions)};
     }
   }
-  co_return out;
+  co_return Result<void>();
 }
 
 }  // namespace freshet::recommend

@@ -22,7 +22,8 @@ class TrendSource {
 
   // Reads the heads of hot:score, hot:rank and hot:newest; each item once. Leaves out items that
   // are hidden, published in the future or not registered (the latter are kept if no item is
-  // registered, for sites that only count). Points come from hot views, otherwise from page views.
+  // registered, for sites that only count). Points come from hot views, otherwise from page views;
+  // clicks are page views.
   // Titles, tags and content are cached for recommend.card_ttl or until hot:epoch changes. Items
   // missing from `model` come with their content. Not reentrant. 2 RTT, plus one per 125 items.
   // Errors: Redis errors.
@@ -31,14 +32,14 @@ class TrendSource {
  private:
   using Clock = std::chrono::steady_clock;
   struct CachedItem {
-    LiveItem item;                          // without points and terms
+    LiveItem item;                          // without points, exposure and terms
     std::vector<model::TermCount> content;  // only if has_content
     bool registered = false, hidden = false, has_content = false;
     Clock::time_point read;
   };
   Task<Result<std::vector<std::string>>> read_heads();
   Task<Result<void>> load_metadata(const std::vector<std::string>& ids, const model::Model* model);
-  Task<Result<std::vector<double>>> read_points(const std::vector<std::string>& ids);
+  Task<Result<void>> read_counters(std::vector<LiveItem>& items);
   CachedItem parse_item(const std::string& id, const redis::Reply& fields, const redis::Reply& first_seen,
                         bool has_content) const;
   bool needs_load(const std::string& id, const model::Model* model, Clock::time_point now) const;
