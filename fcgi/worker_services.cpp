@@ -177,6 +177,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
   reads.on_covisit(
       [this](const ItemId& before, const ItemId& item) { view_counts.add_covisit(before, item); });
   feed.on_impressions([this](std::span<const ItemId> page) { impressions.add(page); });
+  recommendations.on_impressions([this](std::span<const ItemId> page) { impressions.add(page); });
 }
 
 Task<Result<void>> WorkerServices::replay_event(const std::vector<std::string_view>& fields) {

@@ -21,7 +21,7 @@
 //   viewed            unix s: views and total expire views.counter_ttl later
 //   trend             trending: five sums (parts/trend.lua)
 //   purges            ids of the last reverts applied to it (contributions.cpp)
-//   shown             feed impressions (core/items/impression_counter.h); expire with the
+//   shown             impressions (core/items/impression_counter.h); expire with the
 //                     engagement counters or, before the first of them, with the hash
 //   nets              unverified article: first 2 bytes of the hash of each network that read it
 //                     (IPv4 /16, IPv6 /32); a leading '+' means that it is listed

@@ -1,5 +1,5 @@
-// Counts feed impressions of items: the field `shown` of hot:article:{id}. Summed up per worker and
-// written asynchronously.
+// Counts impressions of items, on pages of the feed and of recommendations: the field `shown` of
+// hot:article:{id}. Summed up per worker and written asynchronously.
 #pragma once
 
 #include <cstdint>

@@ -35,6 +35,8 @@ std::string_view reason_name(Reason::Kind kind) {
       return "new_in_tag";
     case Reason::Kind::kRising:
       return "rising";
+    case Reason::Kind::kNewHere:
+      return "new_here";
     case Reason::Kind::kNew:
       return "new";
     case Reason::Kind::kMatch:
@@ -66,6 +68,8 @@ std::string reason_text(const Reason& reason) {
       return "new in " + reason.name;
     case Reason::Kind::kRising:
       return "rising now";
+    case Reason::Kind::kNewHere:
+      return "new here";
     case Reason::Kind::kNew:
       return "new";
     case Reason::Kind::kMatch:

@@ -22,6 +22,7 @@ struct Reason {
     kByAuthor,  // by author `name`, whose work the reader liked
     kNewInTag,  // less than a day old, with tag `name` of something the reader liked
     kRising,    // trending
+    kNewHere,   // on a position for new items (recommend.explore)
     kNew,       // not opened by anyone yet, or less than a day old
     kMatch,     // matches the tags or words of the reader's interests
     kQuery,     // matches the reader's search
@@ -36,8 +37,8 @@ struct Reason {
   std::string name;
 };
 
-// "like", "author", "new_in_tag", "rising", "new", "match", "query", "followed", "also_read",
-// "similar" or "more". Stable, for programs.
+// "like", "author", "new_in_tag", "rising", "new_here", "new", "match", "query", "followed",
+// "also_read", "similar" or "more". Stable, for programs.
 std::string_view reason_name(Reason::Kind kind);
 
 // English, for pages that have no texts of their own: "like “Title”, which you favourited".

@@ -110,6 +110,11 @@ double Catalogue::points(std::uint32_t item) const {
   return finite_or_zero(live ? live->points : static_cast<double>(model_->count(item)));
 }
 
+std::optional<Exposure> Catalogue::exposure(std::uint32_t item) const {
+  const LiveItem* const live = find_live(item);
+  return live ? std::optional(live->exposure) : std::nullopt;
+}
+
 double Catalogue::recent_events(std::uint32_t item, double decay) const {
   if (item >= model_items_) return points(item) / points_per_event_;
   return finite_or_zero(model_->decayed_count(item)) * decay;

@@ -18,6 +18,16 @@
 
 namespace freshet::recommend {
 
+// How often an item was put on a page, and its page views, of which some followed an impression.
+struct Exposure {
+  double clicks = 0, impressions = 0;
+  // Click-through, smoothed towards 1 in 20.
+  double click_through() const {
+    constexpr double kPriorClicks = 1, kPriorImpressions = 20;
+    return (clicks + kPriorClicks) / (impressions + kPriorImpressions);
+  }
+};
+
 // Metadata and points of a trending or new item, refreshed by TrendSource. It may also be in the
 // model.
 struct LiveItem {
@@ -31,6 +41,7 @@ struct LiveItem {
   std::string author_id = {};  // empty: the author's name
   // Decayed sums of its views; nullopt: none was counted.
   std::optional<hot::TrendSums> trend = {};
+  Exposure exposure = {};
 };
 
 // Views are valid as long as the catalogue.
@@ -62,6 +73,8 @@ class Catalogue {
   UnixSeconds published(std::uint32_t item) const;
   // Points of the live item, otherwise the model's event count; finite, ≥ 0.
   double points(std::uint32_t item) const;
+  // nullopt if the item is not live, so that its exposure is unknown.
+  std::optional<Exposure> exposure(std::uint32_t item) const;
   // Estimates the item's number of events within about the last day. For model items: the decayed
   // count at training, times `decay`, which is recent_decay(now). For newer items: the points,
   // converted to the scale of the model's counts.

@@ -23,6 +23,7 @@ struct Profile {
   std::vector<ItemId> dismissed;                   // dismissed items; never candidates by affinity
   // Fingerprints of items the reader interacted with long ago; treated like `dismissed`.
   readers::Fingerprints archived;
+  std::uint64_t reader = 0;  // as in Ranker::rank()
 };
 
 struct SimilarItem {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "core/hot/views.h"
@@ -16,11 +18,28 @@ constexpr double kMaxPoints = 1e15;  // larger counts are bogus; below this, sum
 constexpr std::size_t kPageItems = 20;
 // Readers do not scroll further, so the rest of a long list is left alone.
 constexpr std::size_t kMaxDiscoveries = 16;
+constexpr double kMaxExploredHours = 7 * 24;
+// An item with as many impressions or page views is known.
+constexpr double kMaxExploredExposures = 300;
+// Below this smoothed click-through, an item is not explored any more: without a click, after 30
+// impressions.
+constexpr double kMinClickThrough = 0.02;
 // Marks an item as part of the profile, however old the event is.
 constexpr float kMinWeight = std::numeric_limits<float>::min();
 
 // Maximum number of times the affinity candidates are selected again without archived items.
 constexpr int kMaxAffinityRounds = 4;
+
+std::uint64_t day_of(UnixSeconds now) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, now.time_since_epoch() / seconds{86400}));
+}
+
+// SplitMix64's finalizer (Steele, Lea, Flood 2014).
+std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
 
 bool ranks_before(const Catalogue& catalogue, const RankedCandidate& a, const RankedCandidate& b) {
   if (a.score != b.score) return a.score > b.score;
@@ -38,6 +57,7 @@ RankingSettings RankingSettings::from(const Settings& settings) {
   out.rerank = settings.recommend.rerank;
   if (const auto every = settings.recommend.discover_every)
     out.discover_every = static_cast<std::size_t>(*every);
+  out.explore = settings.recommend.explore;
   out.max_profile_events = static_cast<std::size_t>(settings.recommend.profile_events);
   out.profile_half_life = settings.recommend.profile_half_life;
   out.weights = settings.interactions;
@@ -71,7 +91,7 @@ std::string RankingFormula::name(const model::Model* model, bool has_profile) co
 const std::vector<RankedCandidate>& Ranker::rank(const Catalogue& catalogue,
                                                  std::span<const ProfileEvent> profile, UnixSeconds now,
                                                  bool include_all, std::span<const std::uint32_t> excluded,
-                                                 const ArchivePredicate& is_archived) {
+                                                 const ArchivePredicate& is_archived, std::uint64_t reader) {
   profile = profile.first(std::min(profile.size(), settings_.max_profile_events));
   formula_ = RankingFormula::of(settings_, catalogue.model());
   weigh_profile(catalogue, profile, now);
@@ -82,6 +102,7 @@ const std::vector<RankedCandidate>& Ranker::rank(const Catalogue& catalogue,
   score(catalogue, profile, now);
   sort(catalogue);
   if (profile.size() >= std::max<std::size_t>(1, settings_.discovery_min_events)) insert_discoveries(now);
+  insert_explorations(catalogue, now, reader);
   clear_profile(profile);
   return ranked_;
 }
@@ -307,8 +328,7 @@ void Ranker::insert_discoveries(UnixSeconds now) {
   if (formula_.discover_every < 2 || settings_.discovery_pool_size == 0) return;
   collect_discoveries();
   if (discoveries_.empty()) return;
-  const auto day =
-      static_cast<std::size_t>(std::max<std::int64_t>(0, now.time_since_epoch() / seconds{86400}));
+  const std::size_t day = day_of(now);
   scratch_.clear();
   std::size_t placed = 0, raised = 0;  // positions filled so far, and how many of them are discoveries
   std::uint32_t unseen_rank = 0;       // the item's rank by score alone
@@ -326,6 +346,50 @@ void Ranker::insert_discoveries(UnixSeconds now) {
     }
     scratch_.push_back(each);
     if (!each.in_profile) ++placed;
+  }
+  ranked_.swap(scratch_);
+}
+
+// Chooses by a hash of the item, the reader and the day (rendezvous hashing): a reader's choice
+// stays when other items join or leave, and all new items get about as many readers.
+void Ranker::collect_explorations(const Catalogue& catalogue, UnixSeconds now, std::uint64_t reader) {
+  explorations_.clear();
+  const std::uint64_t seed = mix(reader + day_of(now));
+  std::uint32_t unseen_rank = 0;
+  for (std::uint32_t i = 0; i < ranked_.size(); ++i) {
+    const RankedCandidate& each = ranked_[i];
+    if (each.in_profile || unseen_rank++ < kPageItems) continue;
+    if (each.discovery || each.age_hours > kMaxExploredHours) continue;
+    const std::optional<Exposure> exposure = catalogue.exposure(each.item);
+    if (!exposure || exposure->click_through() < kMinClickThrough) continue;
+    if (std::max(exposure->clicks, exposure->impressions) >= kMaxExploredExposures) continue;
+    explorations_.push_back({mix(seed ^ std::hash<std::string_view>()(catalogue.id(each.item))), i});
+  }
+  std::ranges::sort(explorations_, std::greater(), &ExplorationCandidate::order);
+}
+
+void Ranker::insert_explorations(const Catalogue& catalogue, UnixSeconds now, std::uint64_t reader) {
+  if (!(settings_.explore > 0) || reader == 0) return;
+  collect_explorations(catalogue, now, reader);
+  const auto every = static_cast<std::size_t>(std::max(2.0, std::round(1 / settings_.explore)));
+  scratch_.clear();
+  std::size_t placed = 0, raised = 0;
+  for (std::uint32_t i = 0; i < ranked_.size(); ++i) {
+    if (ranked_[i].exploration) continue;
+    if (!ranked_[i].in_profile && (placed + 1) % every == every / 2 && raised < kMaxDiscoveries) {
+      const auto chosen = std::ranges::find_if(explorations_, [&](const ExplorationCandidate& each) {
+        return each.position > i && !ranked_[each.position].exploration;
+      });
+      if (chosen != explorations_.end()) {
+        ranked_[chosen->position].exploration = true;
+        scratch_.push_back(ranked_[chosen->position]);
+        scratch_.back().score = ranked_[i].score;
+        ++raised;
+        ++placed;
+      }
+    }
+    scratch_.push_back(ranked_[i]);
+    if (!ranked_[i].in_profile) ++placed;
   }
   ranked_.swap(scratch_);
 }

@@ -44,8 +44,9 @@ struct RankedCandidate {
   double points = 0, age_hours = 0;
   Catalogue::DecayedViews decayed_views{};
   CandidateSource source = CandidateSource::kTrend;
-  bool in_profile = false;  // the reader interacted with it or dismissed it
-  bool discovery = false;   // moved up to a discovery position; has the score of the item after it
+  bool in_profile = false;   // the reader interacted with it or dismissed it
+  bool discovery = false;    // moved up to a discovery position; has the score of the item after it
+  bool exploration = false;  // the same, for a position of new items
 };
 
 struct RankingSettings {
@@ -64,6 +65,10 @@ struct RankingSettings {
   std::size_t affinity_candidates = 300;  // number of items with the highest affinity that become candidates
   std::size_t discovery_pool_size = 10;
   std::size_t discovery_min_events = 1;  // smallest profile that gets discoveries
+  // Share of the positions, not counting profile items, that show new items (at most a week old)
+  // which would otherwise appear at least a page later and have few impressions, or fewer without
+  // clicks. Without them, good new items stay unseen where older ones have all the clicks. 0: none.
+  double explore = 0;
   InteractionSettings weights;
   static RankingSettings from(const Settings& settings);
 };
@@ -91,15 +96,17 @@ class Ranker {  // reuses its scratch memory; not thread-safe
   // ignored. An empty profile ranks by trend, without discoveries. `include_all` makes every item
   // of the catalogue a candidate (for the evaluation; also implied if nothing is live). Items in
   // `excluded` will not be shown and take no position by affinity or as a discovery. The same holds
-  // for items matching `is_archived`, unless there are too many of them. Valid until the next call.
-  // O(profile × neighbours + items / 16 + candidates · log candidates).
+  // for items matching `is_archived`, unless there are too many of them. `reader` chooses the new
+  // items of the positions for exploration, again each day (UTC); 0: none. Valid until the next
+  // call. O(profile × neighbours + items / 16 + candidates · log candidates).
   //
   // The re-ranker's scores are odds relative to the best candidate, in (0, 1]. Multiplying them by
   // a factor therefore has the same effect as on trend scores.
   const std::vector<RankedCandidate>& rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
                                            UnixSeconds now, bool include_all = false,
                                            std::span<const std::uint32_t> excluded = {},
-                                           const ArchivePredicate& is_archived = nullptr);
+                                           const ArchivePredicate& is_archived = nullptr,
+                                           std::uint64_t reader = 0);
   const RankingSettings& settings() const { return settings_; }
 
  private:
@@ -118,12 +125,18 @@ class Ranker {  // reuses its scratch memory; not thread-safe
   void collect_discoveries();
   std::optional<std::uint32_t> pick_discovery(std::uint32_t unseen_rank, std::size_t day);
   void insert_discoveries(UnixSeconds now);
+  void collect_explorations(const Catalogue& catalogue, UnixSeconds now, std::uint64_t reader);
+  void insert_explorations(const Catalogue& catalogue, UnixSeconds now, std::uint64_t reader);
   double new_item_content(const Catalogue& catalogue, std::uint32_t item) const;
 
   struct DiscoveryCandidate {
     std::uint32_t position = 0;     // in ranked_
     std::uint32_t unseen_rank = 0;  // rank among the items outside the profile
     double affinity = 0;
+  };
+  struct ExplorationCandidate {
+    std::uint64_t order = 0;     // a hash; the highest comes first
+    std::uint32_t position = 0;  // in ranked_
   };
   RankingSettings settings_;
   RankingFormula formula_;  // for the catalogue of the current call
@@ -143,6 +156,7 @@ class Ranker {  // reuses its scratch memory; not thread-safe
   std::vector<FeatureVector> features_;
   std::vector<float> logits_;
   std::vector<DiscoveryCandidate> discoveries_;
+  std::vector<ExplorationCandidate> explorations_;
 };
 
 }  // namespace freshet::recommend

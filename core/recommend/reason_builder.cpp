@@ -34,6 +34,7 @@ readers::LikedSet ReasonBuilder::collect_liked() const {
 
 Reason ReasonBuilder::reason(const RankedCandidate& ranked, const std::optional<Attribution>& attribution,
                              const items::ItemCard* attributed_card) const {
+  if (ranked.exploration) return {Reason::Kind::kNewHere, {}, {}, readers::Interaction::kView, {}};
   const bool personal = ranked.affinity > 0 && (ranked.source == CandidateSource::kAffinity ||
                                                 ranked.discovery || ranked.trend < min_trend_);
   const bool can_attribute = attribution && attributed_card != nullptr && attributed_card->known &&

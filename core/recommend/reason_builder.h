@@ -1,6 +1,7 @@
-// Chooses why an item is recommended. The first applicable reason wins: similar to something the
-// reader did, by an author they liked, new in a tag they liked, matches their interests, rising,
-// new. For items that fill up a page, the last two are replaced by: new, more to read.
+// Chooses why an item is recommended. A position for exploration is "new here". Otherwise the first
+// applicable reason wins: similar to something the reader did, by an author they liked, new in a
+// tag they liked, matches their interests, rising, new. For items that fill up a page, the last two
+// are replaced by: new, more to read.
 #pragma once
 
 #include <optional>

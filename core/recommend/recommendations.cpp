@@ -135,6 +135,11 @@ Recommendations::Recommendations(readers::ReaderStore& readers, Recommender& rec
 
 Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& request) {
   auto trace = co_await explain(request);
+  if (trace && impression_observer_) {
+    std::vector<ItemId> shown;
+    for (const Recommendation& each : (*trace)->page.items) shown.push_back(each.id);
+    impression_observer_(shown);
+  }
   if (trace) co_return std::move((*trace)->page);
   if (!is_unavailable(trace.error())) co_return tl::unexpected(trace.error());
   co_return fallback_page(request);
@@ -148,6 +153,7 @@ Task<Result<std::unique_ptr<RankingTrace>>> Recommendations::explain(const Recom
   }
   out->at = clock_();
   Profile profile = build_profile(out->state);
+  if (!request.reader.empty()) profile.reader = std::hash<std::string_view>()(request.reader.view());
   co_await set_phase(RequestPhase::kRank);
   FRESHET_CO_TRY(candidates, co_await recommender_.find_candidates(std::move(profile), out->at));
   out->candidates = std::move(*candidates);

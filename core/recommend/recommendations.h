@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -81,6 +82,10 @@ class Recommendations {
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
   // Returns the last trending items, unfiltered and marked as degraded.
   RecommendPage fallback_page(const RecommendRequest& request);
+  // `observer` is called with the items of each page that page() returns, except fallback_page().
+  void on_impressions(std::function<void(std::span<const ItemId>)> observer) {
+    impression_observer_ = std::move(observer);
+  }
   // The items that readers read after this one, mixed with the trend and with items of similar
   // content (similar_mix.h): by the model, or by the search index if the item is newer than the
   // model. 1 RTT if all titles are cached, otherwise 2; more if the trend is needed and old
@@ -114,6 +119,7 @@ class Recommendations {
   feed::Recall& recall_;
   const SelectionSettings selection_;
   const WallClock clock_;
+  std::function<void(std::span<const ItemId>)> impression_observer_;
 };
 
 }  // namespace freshet::recommend

@@ -46,7 +46,8 @@ std::shared_ptr<const CandidateSet> MappedRecommender::find_stale_candidates(con
     is_archived = [&](std::uint32_t item) {
       return profile.archived->contains(fingerprint(catalogue_->id(item)));
     };
-  std::vector<RankedCandidate> ranked = ranker_.rank(*catalogue_, events, now, false, excluded, is_archived);
+  std::vector<RankedCandidate> ranked =
+      ranker_.rank(*catalogue_, events, now, false, excluded, is_archived, profile.reader);
   std::erase_if(ranked, [&](const RankedCandidate& each) {  // published in the future
     return each.age_hours == 0 && catalogue_->published(each.item) > now;
   });

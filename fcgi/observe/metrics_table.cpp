@@ -208,7 +208,7 @@ constexpr std::array kMetrics{
     MetricFamily{"freshet_feed_pages", kCounter, "result", "Feed pages, complete or degraded (Redis or the index was unavailable, or the page could not be stored).", "", feed_pages},
     MetricFamily{"freshet_item_cache_reads", kCounter, "result", "Item data read, from the worker's cache (hit) or from Redis (miss).", "", item_cache_reads},
     MetricFamily{"freshet_item_cache_bytes", kGauge, "", "Memory of the running workers' item caches.", "", total_value<&Totals::item_cache_bytes>},
-    MetricFamily{"freshet_feed_impressions", kCounter, "", "Items on feed pages; a repeated page counts once.", "", total_value<&Totals::feed_impressions>},
+    MetricFamily{"freshet_feed_impressions", kCounter, "", "Items on pages of the feed and of recommendations; a repeated feed page counts once.", "", total_value<&Totals::feed_impressions>},
     MetricFamily{"freshet_invalidations_ignored", kCounter, "", "Messages on the channel hot:epoch that Freshet did not send, counted by each worker that received them.", "", total_value<&Totals::invalidations_ignored>},
 
     MetricFamily{"freshet_redis_ready_workers", kGauge, "", "Workers with a ready connection to Redis.", "FreshetRedisDown", total_value<&Totals::redis_ready>},

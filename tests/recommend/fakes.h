@@ -22,6 +22,7 @@ struct FakeCandidate {
   UnixSeconds published;
   double trend = 0, affinity = 0;
   recommend::CandidateSource source = recommend::CandidateSource::kTrend;
+  bool exploration = false;
 };
 
 // Returns the candidates as given, from a catalogue without a model.
@@ -58,6 +59,7 @@ class FakeCandidateSet final : public recommend::CandidateSet {
       one.trend = each.trend;
       one.affinity = each.affinity;
       one.source = each.source;
+      one.exploration = each.exploration;
       out.push_back(one);
     }
     return out;

@@ -266,6 +266,29 @@ TEST_CASE_METHOD(Site, "an item that is listed for its affinity is not explained
   CHECK(texts() == std::vector<std::string>{"rising now", "matches what you like", "matches what you like"});
 }
 
+TEST_CASE_METHOD(Site, "an item on a position for new items is explained as new here",
+                 "[recommend][reason]") {
+  set_candidates({{"a", 2, 5, "", {}, kNow}, {"b", 1, 0, "", {}, kNow}});
+  CHECK(page(2).items[1].reason.kind == readers::Reason::Kind::kNew);
+  set_candidates({{.id = "a", .score = 2, .points = 5}, {.id = "b", .points = 0, .exploration = true}});
+  const auto reason = page(2).items[1].reason;
+  CHECK(readers::reason_name(reason.kind) == "new_here");
+  CHECK(readers::reason_text(reason) == "new here");
+}
+
+TEST_CASE_METHOD(Site, "the items of a page are reported as shown, but not those of a degraded page",
+                 "[recommend]") {
+  std::vector<ItemId> shown;
+  recommendations.on_impressions([&](std::span<const ItemId> page_items) {
+    shown.insert(shown.end(), page_items.begin(), page_items.end());
+  });
+  const auto first = ids(page(3));
+  CHECK(std::ranges::equal(shown, first, {}, &ItemId::str));
+  readers.is_unavailable = true;
+  CHECK(page(3).degraded);
+  CHECK(shown.size() == 3);
+}
+
 TEST_CASE_METHOD(Site, "a reason never names a hidden item", "[recommend][reason]") {
   recommender.next->attributions[0] = {ItemId::trusted("secret"), readers::Interaction::kLike, 1};
   CHECK(page().items.front().reason.kind == readers::Reason::Kind::kLike);

@@ -129,6 +129,23 @@ TEST_CASE_METHOD(Site, "what trends is a candidate with its decayed views", "[re
   CHECK(found);
 }
 
+TEST_CASE_METHOD(Site, "items come with their page views and impressions", "[recommender]") {
+  put(item("a", now() - seconds{3600}));
+  put(item("b", now() - seconds{3600}));
+  for (int i = 0; i < 3; ++i) track(track_event("a", "v" + std::to_string(i), 1000));
+  redis::Pipeline shown;
+  shown.add("HINCRBY", keys().article("a"), "shown", 40);
+  REQUIRE(run_sync(redis::run_one(redis, shown)));
+  const auto items = run_sync(trend_source->read(nullptr));
+  REQUIRE(items);
+  for (const recommend::LiveItem& each : *items) {
+    INFO(each.id);
+    CHECK(each.exposure.clicks == (each.id == "a" ? 3 : 0));
+    CHECK(each.exposure.impressions == (each.id == "a" ? 40 : 0));
+    CHECK(each.exposure.click_through() == (each.id == "a" ? 4.0 / 60 : 1.0 / 20));
+  }
+}
+
 TEST_CASE_METHOD(Site,
                  "hidden items are not candidates; a site without registered items gets the counted ones",
                  "[recommender]") {

@@ -838,7 +838,7 @@ export interface components {
         };
         Reason: {
             /** @enum {unknown} */
-            kind: "like" | "author" | "new_in_tag" | "rising" | "new" | "match" | "query" | "followed" | "also_read" | "similar" | "more";
+            kind: "like" | "author" | "new_in_tag" | "rising" | "new_here" | "new" | "match" | "query" | "followed" | "also_read" | "similar" | "more";
             id?: components["schemas"]["IdText"];
             title?: string;
             /** @enum {unknown} */
@@ -1098,7 +1098,7 @@ export interface components {
             /** @description Items whose title and details were read from Redis */
             "card misses": number;
             "card bytes": number;
-            /** @description Items on feed pages */
+            /** @description Items on pages of the feed and of recommendations */
             "items shown": number;
             /** @description Views by POST /api/views of articles whose page views count as views, too (views.from_track) */
             "views of tracked articles": number;

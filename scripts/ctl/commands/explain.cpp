@@ -138,6 +138,7 @@ class Explanation {
     return explained_.candidates->metadata(choice.ranked->item).title;
   }
   static std::string_view source(const recommend::SelectionCandidate& choice) {
+    if (choice.ranked->exploration) return "explore";
     return choice.ranked->discovery ? "discover" : source_name(choice.ranked->source);
   }
 
