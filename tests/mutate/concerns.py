@@ -15,7 +15,7 @@ TESTS = [
     (r"core/timeline/(timeline_\w+|parts/timeline\w*)\.lua", ["test_timeline_(store|invariant)$|test_follows$", "e2e_(waterfall|fill)$"]),
     (r"core/timeline/follow_\w+\.lua", ["test_follows$|test_timeline_(store|invariant)$|test_recorder", "e2e_fanout$"]),
     (r"core/recorder/(parts/)?(stream_ack|fence|lease\w*)\.lua", ["test_recorder"]),
-    (r"fcgi/handlers/(hot|parse_hot|preview)\.cpp", ["test_parse_hot$", "e2e_(hot|hot_lists)$", "e2e_(bad_input|abuse|identity|http|openapi|redis_faults)$"]),
+    (r"fcgi/handlers/(hot|parse_hot|past_hot|preview|served_list)\.cpp", ["test_parse_hot$", "e2e_(hot|hot_lists|tune)$", "e2e_(bad_input|abuse|identity|http|openapi|redis_faults)$"]),
     (r"fcgi/handlers/feed\.cpp", ["e2e_feed$", "e2e_(abuse|identity|bad_input|openapi|redis_states)$"]),
     (r"fcgi/handlers/(history|feedback|interactions|parse_readers|ndjson)\.cpp",
      ["e2e_readers$", "e2e_(bad_input|abuse|identity|openapi|privacy|redis_faults)$"]),

@@ -48,7 +48,7 @@ struct ComebackCase {
   UnixSeconds at;
   std::uint32_t reader = 0;
   std::vector<std::uint32_t> picked;         // in the 24 hours from `at`; ascending
-  std::vector<std::uint32_t> picked_by_day;  // of what existed at the day's start, until its end; ascending
+  std::vector<std::uint32_t> picked_by_day;  // until the end of the day, among what existed at its start
 };
 
 void sort_unique(std::vector<std::uint32_t>& items) {
