@@ -27,6 +27,7 @@ inline void write_reason_object(json::Writer& writer, const readers::Reason& rea
       writer.key("tag").string(reason.name);
       break;
     case readers::Reason::Kind::kRising:
+    case readers::Reason::Kind::kNewHere:
     case readers::Reason::Kind::kNew:
     case readers::Reason::Kind::kMatch:
     case readers::Reason::Kind::kQuery:
