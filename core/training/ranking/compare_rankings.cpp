@@ -43,12 +43,12 @@ recommend::RankingSettings with(recommend::RankingSettings settings, bool rerank
   return settings;
 }
 
-// A reader who comes back on a day, and what they pick then for the first time.
+// A reader who comes back on a day, and the items that they pick then for the first time.
 struct ComebackCase {
   UnixSeconds at;
   std::uint32_t reader = 0;
   std::vector<std::uint32_t> picked;         // in the 24 hours from `at`; ascending
-  std::vector<std::uint32_t> picked_by_day;  // of what existed at the day's start, until its end; ascending
+  std::vector<std::uint32_t> picked_by_day;  // until the day's end, of the items of its start; ascending
 };
 
 void sort_unique(std::vector<std::uint32_t>& items) {
