@@ -290,8 +290,8 @@ struct FeedbackSettings {
   double tag_factor = 0.85;    // applied to items that share a tag
 };
 
-// score = trend · (1 + cf_weight · affinity), or the learned re-ranker. "auto" (nullopt): as training
-// chose (Model::ranking()).
+// score = trend · (1 + cf_weight · affinity), or the learned re-ranker. "auto" (nullopt): as
+// training chose (Model::ranking()).
 struct RecommendSettings {
   std::string model = "/var/lib/freshet/freshet.model";  // written by `freshetctl train`
   std::string model_source;  // internal server that `freshetctl fetch-model` downloads from; empty: none

@@ -45,8 +45,8 @@ class EventReplay {
   std::span<const TrainingEvent> upcoming(UnixSeconds end_time) const;
 
   // All existing items as live items, by index; or those that TrendSource would read: the `trend`
-  // items that trend most by the formula for views, the `trending` others with the most decayed views
-  // (with the default half-life), and the `newest` others.
+  // items that trend most by the formula for views, the `trending` others with the most decayed
+  // views (with the default half-life), and the `newest` others.
   std::vector<recommend::LiveItem> live_items() const;
   std::vector<recommend::LiveItem> live_items(std::size_t trend, std::size_t trending,
                                               std::size_t newest) const;

@@ -30,7 +30,8 @@ struct RerankDatasetSettings {
   int window_days = 84;     // … over the last this many days
   double max_events = 4e6;  // bound for Σ over the days of earlier events; larger sites use fewer days
   std::size_t max_examples = 3000;  // spread evenly over the days, and over each day's readers
-  std::size_t trend_items = 300, trending_items = 200, newest_items = 200;  // live, as in the service
+  // Live items, as in the service.
+  std::size_t trend_items = 300, trending_items = 200, newest_items = 200;
   std::size_t max_cases =
       1200;  // readers in the comparison of rankings, over the last three fifths of the days
   seconds interval{6 * 3600};  // between a day's moments; the first is midnight
@@ -41,7 +42,7 @@ struct LearnedRanking {
   std::vector<float> reranker;  // empty: neither the chosen ranking nor set by ranking.rerank
 };
 // Rankings are compared on each of the last three fifths of the days, with a re-ranker that has
-// learned from the days before that fifth. The re-ranker that is returned has learned from all days.
+// learned from the days before that fifth. The one that is returned has learned from all days.
 // Deterministic. Takes the time of `train_relations_of` for each day, plus a few seconds.
 LearnedRanking learn_ranking(const TrainingData& data, const recommend::RankingSettings& ranking,
                              const RelationTrainer& train_relations_of,

@@ -43,7 +43,7 @@ recommend::RankingSettings with(recommend::RankingSettings settings, bool rerank
   return settings;
 }
 
-// A reader who comes back on a day, and what they pick then for the first time.
+// A reader who comes back on a day, and the items that they pick then for the first time.
 struct ComebackCase {
   UnixSeconds at;
   std::uint32_t reader = 0;

@@ -3,16 +3,17 @@
 // Days: UTC days 4 (from noon), 5 and 6 of the set; the first is day 0. Before each day a model is
 // trained on all clicks until midnight, as `freshetctl train` does at night, with default settings,
 // written and mapped. The re-ranker and what else training chooses come from those earlier clicks.
-// Readers: of each day, 2,500 of the readers who come back, the first ones by a hash of their number.
-// A reader comes back if they click on that day, have clicked before it or earlier on it, and have at
-// least one relevant article.
+// Readers: of each day, 2,500 of the readers who come back, the first ones by a hash of their
+// number.
+// A reader comes back if they click on that day, have clicked before it or earlier on it, and have
+// at least one relevant article.
 // Moment: the reader's first click of the day. Known are all clicks of all readers before that
 // second: the reader's profile, the live items as training simulates them (those that trend most,
 // and the newest) and their counts. An article is published at its first click.
-// Relevant: the articles published by the moment that the reader clicks in the 24 hours from it, for
-// the first time.
-// Metric: NDCG@20 (binary) and recall@20 of the best 20 without articles that the reader has clicked,
-// before caps per author and tag. Means are over (reader, day).
+// Relevant: the articles published by the moment that the reader clicks in the 24 hours from it,
+// for the first time.
+// Metric: NDCG@20 (binary) and recall@20 of the best 20 without articles that the reader has
+// clicked, before caps per author and tag. Means are over (reader, day).
 #include <fmt/format.h>
 
 #include <algorithm>
