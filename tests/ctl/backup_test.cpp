@@ -196,6 +196,7 @@ void populate(BackupSite& site) {
     }
     const UnixSeconds bucket{seconds{unix_s(wall_now()) / 300 * 300}};
     REQUIRE(database.add_views(bucket, ItemId::trusted("i1"), 17, wall_now()));
+    REQUIRE(database.add_covisits(ItemId::trusted("i1"), ItemId::trusted("i2"), wall_now(), 3, wall_now()));
     REQUIRE(database.put_last_entry("", "1-1"));
   });
   // The streams have been recorded, so a restore has nothing pending to record.
@@ -246,6 +247,10 @@ TEST_CASE("a restore into an empty Redis and folder reproduces what was backed u
   REQUIRE(views);
   REQUIRE(views->counts.size() == 1);
   CHECK(views->counts[0].views == 17);
+  const auto covisits = to.database()->covisits(ItemId::trusted("i1"), 9, wall_now());
+  REQUIRE(covisits);
+  REQUIRE(covisits->size() == 1);
+  CHECK(covisits->front().next.str() == "i2");
   CHECK(bytes_of(to.path("freshet.model")) == bytes_of(from.path("freshet.model")));
   CHECK(fs::exists(to.path("index")));
 }
@@ -474,7 +479,7 @@ TEST_CASE("a backup made by a newer version is refused before anything is change
   const auto refused = to.restore(from.path("schema"), true);
   REQUIRE_FALSE(refused);
   CHECK(error_of(refused).reason == "database_newer");
-  for (const char* const text : {"Freshet 9.8.7", "schema version 99", "up to 5"})
+  for (const char* const text : {"Freshet 9.8.7", "schema version 99", "up to 6"})
     CHECK(error_of(refused).detail.find(text) != std::string::npos);
   later("format", manifest->schema, kBackupFormat + 1);
   const auto unread = to.restore(from.path("format"), true);
