@@ -128,8 +128,8 @@ std::vector<std::uint32_t> top_scored(std::span<const std::uint32_t> candidates,
   return heap;
 }
 
-std::vector<double> evaluate_ndcg(const Validation& validation, const ScoreFunction& score,
-                                  std::span<const std::vector<float>> factors) {
+std::vector<std::vector<double>> evaluate_cases(const Validation& validation, const ScoreFunction& score,
+                                                std::span<const std::vector<float>> factors) {
   constexpr float kMasked = -std::numeric_limits<float>::infinity();
   const std::uint32_t items = validation.training.items;
   std::vector<std::uint32_t> warm;
@@ -152,15 +152,20 @@ std::vector<double> evaluate_ndcg(const Validation& validation, const ScoreFunct
       }
     }
   });
-  const auto warm_cases =
-      std::count_if(validation.cases.begin(), validation.cases.end(),
-                    [](const ValidationCase& validation_case) { return !validation_case.warm.empty(); });
+  std::vector<std::vector<double>> by_factors(factors.size());
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    if (!validation.cases[i % validation.cases.size()].warm.empty())
+      by_factors[i / validation.cases.size()].push_back(gains[i]);
+  }
+  return by_factors;
+}
+
+std::vector<double> evaluate_ndcg(const Validation& validation, const ScoreFunction& score,
+                                  std::span<const std::vector<float>> factors) {
   std::vector<double> means;
-  for (std::size_t f = 0; f < factors.size(); ++f) {
-    const auto from = gains.begin() + static_cast<std::ptrdiff_t>(f * validation.cases.size());
-    const double sum =
-        std::accumulate(from, from + static_cast<std::ptrdiff_t>(validation.cases.size()), 0.0);
-    means.push_back(sum / std::max(1.0, static_cast<double>(warm_cases)));
+  for (const std::vector<double>& each : evaluate_cases(validation, score, factors)) {
+    const double sum = std::accumulate(each.begin(), each.end(), 0.0);
+    means.push_back(sum / std::max(1.0, static_cast<double>(each.size())));
   }
   return means;
 }

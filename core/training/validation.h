@@ -39,8 +39,11 @@ Validation split_validation(const Interactions& all, const std::vector<bool>& co
 // Fills `scores` (initially zero) for the profile.
 using ScoreFunction = std::function<void(std::span<const std::uint32_t> profile, std::span<float> scores)>;
 
-// For each set of factors (by item): the mean ndcg@20 of the held-back warm items, ranked among the
-// warm items by score · factor. Processes cases in parallel.
+// For each set of factors (by item): the ndcg@20 of the held-back warm items, ranked among the warm
+// items by score · factor, for each case that has any. Processes cases in parallel.
+std::vector<std::vector<double>> evaluate_cases(const Validation& validation, const ScoreFunction& score,
+                                                std::span<const std::vector<float>> factors);
+// The means of evaluate_cases().
 std::vector<double> evaluate_ndcg(const Validation& validation, const ScoreFunction& score,
                                   std::span<const std::vector<float>> factors);
 
