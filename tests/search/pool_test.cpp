@@ -194,7 +194,12 @@ TEST_CASE("a reader has at most one text search at a time, and other searches ne
              std::promise<Result<feed::RecallResult>>& promise) -> Task<void> {
             auto result = co_await task;
             promise.set_value(std::move(result));
-          }(recall->search({words, {}, kNow, 10, ReaderId::trusted(reader), cost}), to),
+          }(recall->search({.text = words,
+                                                                .now = kNow,
+                                                                .size = 10,
+                                                                .reader = ReaderId::trusted(reader),
+                                                                .cost = cost}),
+                                                                to),
           [](const std::exception_ptr&) {});
       return 0;
     });
