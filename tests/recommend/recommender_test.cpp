@@ -136,9 +136,9 @@ TEST_CASE_METHOD(Site, "items come with their page views and impressions", "[rec
   redis::Pipeline shown;
   shown.add("HINCRBY", keys().article("a"), "shown", 40);
   REQUIRE(run_sync(redis::run_one(redis, shown)));
-  const auto items = run_sync(trend_source->read(nullptr));
-  REQUIRE(items);
-  for (const recommend::LiveItem& each : *items) {
+  const auto read = run_sync(trend_source->read(nullptr));
+  REQUIRE(read);
+  for (const recommend::LiveItem& each : *read) {
     INFO(each.id);
     CHECK(each.exposure.clicks == (each.id == "a" ? 3 : 0));
     CHECK(each.exposure.impressions == (each.id == "a" ? 40 : 0));

@@ -22,7 +22,7 @@ constexpr int kIds = 40;
 
 // Records what is posted.
 struct RecordingDeferred final : redis::WriteQueue {
-  bool post(redis::Pipeline pipeline, std::vector<redis::SpoolRecord>) override {
+  bool post(redis::Pipeline pipeline, std::vector<redis::SpoolRecord>, OnReplies) override {
     commands.append(pipeline);
     return true;
   }
