@@ -32,6 +32,7 @@ constexpr milliseconds kStopPollInterval{20};  // how often a wait checks for a 
 constexpr std::size_t kMaxUnindexedChanges = 5000;
 // Items that a rebuild of the index adds between two reads of the streams: about 0.1 s.
 constexpr std::int64_t kReindexedAtOnce = 100;
+constexpr std::size_t kReindexedBytes = 1 << 20;  // of their texts
 constexpr std::chrono::minutes kPruneInterval{30};
 
 using Clock = std::chrono::steady_clock;
@@ -95,8 +96,12 @@ struct Recorder::Impl {
   bool is_index_due() const { return Clock::now() >= index_committed_at + kIndexCommitInterval; }
   Result<void> commit_unindexed();
   Result<void> write_index();
-  bool is_index_outdated() const { return index && index->version() != text::pipeline_version(); }
+  bool is_reindex_due() const {
+    return index && index->version() != text::pipeline_version() && Clock::now() >= reindex_due;
+  }
   Result<void> reindex_some();
+  Result<void> finish_reindex(std::int64_t done);
+  void postpone_reindex(const Error& error);
   bool rebuilds_automatically() const { return settings.recorder.rebuild == "auto"; }
   Result<void> rebuild(const std::atomic<bool>& stop);
   Result<void> run_erasures(const std::atomic<bool>& stop);
@@ -128,6 +133,7 @@ struct Recorder::Impl {
   std::unique_ptr<search::SearchIndex> index;
   std::string reindexed_up_to;  // the last item of a rebuild of the index
   Clock::time_point reindex_started_at{};
+  Clock::time_point reindex_due{};  // later after a failure
 };
 
 Recorder::Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
@@ -174,7 +180,7 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
     if (auto ok = rebuild(stop); !ok) return ok;
   }
   const bool busy = fanout_worker.pending_count() > 0 || erasure_worker.needs_read() ||
-                    merge_worker.needs_read() || is_index_outdated();
+                    merge_worker.needs_read() || is_reindex_due();
   const bool full = unindexed.item_changes.size() >= kMaxUnindexedChanges;
   if (full || (!busy && streams.is_drained())) sleep_until(index_committed_at + kIndexCommitInterval, stop);
   if (!full) {
@@ -191,9 +197,6 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
   if (is_index_due()) {
     if (auto ok = commit_unindexed(); !ok) return ok;
   }
-  if (is_index_outdated()) {
-    if (auto ok = reindex_some(); !ok) return ok;
-  }
   if (Clock::now() >= prune_due) {
     if (auto ok = prune_counts(); !ok) return ok;
   }
@@ -209,6 +212,13 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
   }
   if (erasure_worker.pending_count() > 0) {
     if (auto ok = run_erasures(stop); !ok) return ok;
+  }
+  if (is_reindex_due()) {
+    if (auto ok = commit_unindexed(); !ok) return ok;
+    if (auto done = reindex_some(); !done) {
+      postpone_reindex(done.error());
+      return {};
+    }
   }
   return streams.has_claimed_all() && !checked && unindexed.empty() ? check_consistency() : Result<void>();
 }
@@ -341,6 +351,7 @@ Result<void> Recorder::Impl::write_index() {
 Result<void> Recorder::Impl::reindex_some() {
   if (!index->is_rebuilding()) {
     if (auto ok = index->begin_rebuild(); !ok) return ok;
+    if (!index->is_rebuilding()) return {};  // `freshetctl reindex` has replaced it
     reindexed_up_to.clear();
     reindex_started_at = Clock::now();
     report.reindexed_items.store(0);
@@ -349,23 +360,41 @@ Result<void> Recorder::Impl::reindex_some() {
                 {{"version", text::pipeline_version()}, {"found", index->version()}});
   }
   std::int64_t count = 0;
-  const std::string after = reindexed_up_to;
-  const auto read =
-      database->for_some_items(after, kReindexedAtOnce, [&](const items::Item& item) -> Result<void> {
-        ++count;
-        reindexed_up_to = item.id.str();
-        return index->put_rebuilt(item);
-      });
-  if (!read) return read;
-  const std::int64_t done = report.reindexed_items.fetch_add(count) + count;
-  if (count == kReindexedAtOnce) return {};
-  if (auto ok = commit_unindexed(); !ok) return ok;
+  std::size_t bytes = 0;
+  for (bool more = true; more && count < kReindexedAtOnce && bytes < kReindexedBytes;) {
+    more = false;
+    const std::string after = reindexed_up_to;
+    const auto read = database->for_some_items(after, 1, [&](const items::Item& item) -> Result<void> {
+      more = true;
+      ++count;
+      bytes += item.text.size();
+      reindexed_up_to = item.id.str();
+      return index->put_rebuilt(item);
+    });
+    if (!read) return read;
+    if (!more) return finish_reindex(report.reindexed_items.fetch_add(count) + count);
+  }
+  report.reindexed_items.fetch_add(count);
+  return {};
+}
+
+Result<void> Recorder::Impl::finish_reindex(std::int64_t done) {
   if (auto ok = index->finish_rebuild(); !ok) return ok;
   report.reindexed_items.store(0);
   report.items_to_reindex.store(0);
   const auto took = std::chrono::duration_cast<seconds>(Clock::now() - reindex_started_at);
   log::notice("index_rebuilt", {{"items", std::to_string(done)}, {"seconds", std::to_string(took.count())}});
   return {};
+}
+
+// The old index stays in use. A full disk or another rebuild must not stop the recording.
+void Recorder::Impl::postpone_reindex(const Error& error) {
+  constexpr std::chrono::hours kPause{1};
+  log::warning("index_rebuild_failed", {{"reason", std::string(error.reason)}, {"detail", error.detail}});
+  index.reset();  // removes the unfinished index when it is opened again
+  report.reindexed_items.store(0);
+  report.items_to_reindex.store(0);
+  reindex_due = Clock::now() + kPause;
 }
 
 // Runs the erasures that are due. Their entries are acknowledged last, which trims the stream up to
@@ -467,10 +496,13 @@ void Recorder::Impl::on_failed(const Error& error) {
     merge_worker.clear();
     fanout_worker.clear();
   }
-  if (reason == RecorderPauseReason::kIndexError)
+  if (reason == RecorderPauseReason::kIndexError) {
     index.reset();
-  else if (reason != RecorderPauseReason::kIndexLocked && reason != RecorderPauseReason::kRedisUnavailable)
+  } else if (reason != RecorderPauseReason::kIndexLocked &&
+             reason != RecorderPauseReason::kRedisUnavailable) {
     database.reset();
+    index.reset();  // a rebuild has read the old database
+  }
   if (report.state.load() != RecorderState::kPaused) report.paused_since.store(unix_now());
   if (report.state.exchange(RecorderState::kPaused) != RecorderState::kPaused ||
       report.reason.load() != reason)

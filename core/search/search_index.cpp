@@ -177,6 +177,9 @@ const std::string& SearchIndex::version() const { return impl_->version; }
 
 Result<void> SearchIndex::begin_rebuild() {
   return catch_errors([&]() -> Result<void> {
+    if (auto ok = impl_->begin_batch(); !ok) return ok;  // reopens an index that was replaced
+    impl_->end_batch();
+    if (impl_->version == text::pipeline_version()) return {};
     if (!impl_->lock.try_lock(Scope::kRebuild)) return index_locked("another rebuild is running");
     impl_->rebuilt.emplace(impl_->folder, std::vector<TimeSlice>());
     impl_->rebuilt_uncommitted = 0;

@@ -44,7 +44,8 @@ class SearchIndex {
   // Rebuilds the index while this object continues to write it, and searches to use it. Usage:
   // begin_rebuild(), put_rebuilt() every item once, finish_rebuild(). In between, put() and
   // remove() change both indexes. A rollback() abandons the rebuild, and the old index stays.
-  // Error of begin_rebuild(): also "index_locked" if another rebuild is running.
+  // begin_rebuild() does nothing if another process has replaced an outdated index. Error: also
+  // "index_locked" if another rebuild is running.
   Result<void> begin_rebuild();
   bool is_rebuilding() const;
   // REQUIRES: is_rebuilding(). Ignores hidden items.

@@ -298,37 +298,42 @@ TEST_CASE_METHOD(FaultFixture,
   REQUIRE(becomes_idle());
   stop();
   const search::IndexFolder folder_of_index(settings.search.index);
-  const std::vector<search::TimeSlice> old = folder_of_index.slices().value();
-  for (const search::TimeSlice& each : old) {
-    Xapian::WritableDatabase slice(folder_of_index.path_of(each), Xapian::DB_OPEN);
-    slice.set_metadata(search::kVersionKey, "an older version");
-    for (auto post = slice.postlist_begin("word"); post != slice.postlist_end("word"); ++post) {
-      Xapian::Document document = slice.get_document(*post);
-      document.add_term("outdated");
-      slice.replace_document(*post, document);
+  std::vector<search::TimeSlice> old;
+  const auto rebuild_is_seen = [&] {
+    old = folder_of_index.slices().value();
+    for (const search::TimeSlice& each : old) {
+      Xapian::WritableDatabase slice(folder_of_index.path_of(each), Xapian::DB_OPEN);
+      slice.set_metadata(search::kVersionKey, "an older version");
+      for (auto post = slice.postlist_begin("word"); post != slice.postlist_end("word"); ++post) {
+        Xapian::Document document = slice.get_document(*post);
+        document.add_term("outdated");
+        slice.replace_document(*post, document);
+      }
+      slice.commit();
     }
-    slice.commit();
-  }
-  start();
-  REQUIRE(eventually([&] { return shared->report.items_to_reindex.load() == 500; }));
+    start();
+    bool is_seen = false;
+    REQUIRE(eventually([&] {
+      is_seen = shared->report.items_to_reindex.load() == 500;
+      return is_seen || folder_of_index.slices().value() != old;
+    }));
+    if (!is_seen) stop();  // this thread was too late
+    return is_seen;
+  };
+  bool is_seen = false;
+  for (int attempt = 0; attempt < 20 && !is_seen; ++attempt) is_seen = rebuild_is_seen();
+  REQUIRE(is_seen);
   put(item("many7", "changed"));
   remove("many8");
-  bool was_searched_old = false;
   REQUIRE(eventually([&] {
-    Xapian::Database index;
     try {
-      index = Xapian::Database(settings.search.index);
+      const Xapian::Database index(settings.search.index);
       CHECK(index.get_termfreq("word") >= 498);
-      if (index.term_exists("outdated")) {
-        was_searched_old = true;
-        return false;
-      }
+      return !index.term_exists("outdated");
     } catch (const Xapian::Error&) {  // the index was just swapped or committed twice
       return false;
     }
-    return true;
   }));
-  CHECK(was_searched_old);
   REQUIRE(becomes_idle());
   CHECK(eventually([&] { return shared->report.items_to_reindex.load() == 0; }));
   CHECK(shared->report.reindexed_items.load() == 0);
@@ -355,18 +360,25 @@ TEST_CASE_METHOD(FaultFixture, "a rebuild of an outdated index that is killed st
   REQUIRE(becomes_idle());
   stop();
   const search::IndexFolder folder_of_index(settings.search.index);
-  const std::vector<search::TimeSlice> old = folder_of_index.slices().value();
-  for (const search::TimeSlice& each : old) {
-    Xapian::WritableDatabase slice(folder_of_index.path_of(each), Xapian::DB_OPEN);
-    slice.set_metadata(search::kVersionKey, "an older version");
-    slice.commit();
-  }
-  for (int i = 0; i < 2; ++i) {
+  int seen = 0;
+  for (int attempt = 0; attempt < 20 && seen < 2; ++attempt) {
+    const std::vector<search::TimeSlice> old = folder_of_index.slices().value();
+    for (const search::TimeSlice& each : old) {
+      Xapian::WritableDatabase slice(folder_of_index.path_of(each), Xapian::DB_OPEN);
+      slice.set_metadata(search::kVersionKey, "an older version");
+      slice.commit();
+    }
     start_process();
-    REQUIRE(eventually([&] { return shared->report.reindexed_items.load() > 0; }));
+    bool is_seen = false;
+    REQUIRE(eventually([&] {
+      is_seen = shared->report.reindexed_items.load() > 0;
+      return is_seen || folder_of_index.slices().value() != old;
+    }));
     kill_process();
     shared->report.reindexed_items.store(0);
+    if (is_seen) ++seen;
   }
+  REQUIRE(seen == 2);
   start();
   REQUIRE(eventually([&] {
     return Xapian::Database(folder_of_index.path_of(folder_of_index.slices()->front()))
