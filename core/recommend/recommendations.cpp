@@ -1,6 +1,7 @@
 #include "core/recommend/recommendations.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/items/card_json.h"
 #include "core/recommend/reason_builder.h"
@@ -133,13 +134,22 @@ Recommendations::Recommendations(readers::ReaderStore& readers, Recommender& rec
       selection_(SelectionSettings::from(settings)),
       clock_(std::move(clock)) {}
 
+// A page that is loaded again must not make its items look unwanted.
+void Recommendations::report_impressions(const ReaderId& reader, const RecommendPage& page) {
+  if (!impression_observer_ || reader.empty()) return;
+  const std::int64_t day = unix_s(clock_()) / 86400;
+  if (std::exchange(shown_day_, day) != day || shown_.size() > kMaxShown) shown_.clear();
+  std::vector<ItemId> shown;
+  for (const Recommendation& each : page.items) {
+    const std::size_t hash = std::hash<std::string>()(reader.str() + kIdSeparator + each.id.str());
+    if (shown_.insert(hash).second) shown.push_back(each.id);
+  }
+  if (!shown.empty()) impression_observer_(shown);
+}
+
 Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& request) {
   auto trace = co_await explain(request);
-  if (trace && impression_observer_) {
-    std::vector<ItemId> shown;
-    for (const Recommendation& each : (*trace)->page.items) shown.push_back(each.id);
-    impression_observer_(shown);
-  }
+  if (trace) report_impressions(request.reader, (*trace)->page);
   if (trace) co_return std::move((*trace)->page);
   if (!is_unavailable(trace.error())) co_return tl::unexpected(trace.error());
   co_return fallback_page(request);

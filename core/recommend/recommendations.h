@@ -82,7 +82,9 @@ class Recommendations {
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
   // Returns the last trending items, unfiltered and marked as degraded.
   RecommendPage fallback_page(const RecommendRequest& request);
-  // `observer` is called with the items of each page that page() returns, except fallback_page().
+  // `observer` is called with the items of each page that page() returns to a known reader, except
+  // fallback_page() and items that the same reader was shown earlier on that day (UTC; by this
+  // object, among the last kMaxShown).
   void on_impressions(std::function<void(std::span<const ItemId>)> observer) {
     impression_observer_ = std::move(observer);
   }
@@ -104,6 +106,8 @@ class Recommendations {
                                                         std::unordered_set<std::string>& excluded);
 
  private:
+  static constexpr std::size_t kMaxShown = 50'000;
+  void report_impressions(const ReaderId& reader, const RecommendPage& page);
   Task<Result<void>> fill_from_index(RankingTrace& trace, const RecommendRequest& request);
   Task<Result<bool>> append_recalled(RankingTrace& trace, const std::vector<const feed::Candidate*>& eligible,
                                      std::size_t limit);
@@ -120,6 +124,8 @@ class Recommendations {
   const SelectionSettings selection_;
   const WallClock clock_;
   std::function<void(std::span<const ItemId>)> impression_observer_;
+  std::unordered_set<std::uint64_t> shown_;  // hashes of reader and item on shown_day_
+  std::int64_t shown_day_ = 0;
 };
 
 }  // namespace freshet::recommend

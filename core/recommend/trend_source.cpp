@@ -155,10 +155,10 @@ Task<Result<void>> TrendSource::read_counts(std::vector<LiveItem>& items) {
     FRESHET_CO_TRY(replies, co_await redis_.run(command));
     for (std::size_t i = from; i < end; ++i) {
       const hot::Article article = hot::parse_article((*replies)[i - from], wall_now(), all_settings_);
-      const auto page_views = static_cast<double>(article.counts.pv);
-      items[i].points = std::max(article.views_total, page_views);
+      items[i].points = std::max(article.views_total, static_cast<double>(article.counts.pv));
       items[i].trend = article.trend;
-      items[i].exposure = {page_views, static_cast<double>(article.impressions)};
+      items[i].exposure = {static_cast<double>(std::max(article.views, article.counts.pv)),
+                           static_cast<double>(article.impressions)};
     }
   }
   co_return Result<void>();

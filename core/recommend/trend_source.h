@@ -26,7 +26,7 @@ class TrendSource {
   // Reads the heads of hot:score, hot:rank, hot:trending and hot:newest; each item once. Leaves
   // out items that are hidden, published in the future or not registered (the latter are kept if
   // no item is registered, for sites that only count). Points come from hot views, otherwise from
-  // page views; clicks are page views. Titles, tags and content are cached for recommend.card_ttl
+  // page views; clicks are page views or views. Titles, tags and content are cached for recommend.card_ttl
   // or until hot:epoch changes. Items missing from `model` come with their content. Not reentrant.
   // 2 RTT, plus one per 125 items. Errors: Redis errors.
   Task<Result<std::vector<LiveItem>>> read(std::shared_ptr<const model::Model> model);
