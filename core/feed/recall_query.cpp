@@ -37,22 +37,24 @@ Query join(Query::op type, const std::vector<Query>& parts) { return {type, part
 // Turns clauses into a query of at most kMaxQueryTerms terms.
 class QueryBuilder {
  public:
-  QueryBuilder(const Xapian::Stem& stemmer, const Xapian::Database& database)
-      : stemmer_(stemmer), database_(database) {}
+  QueryBuilder(const Xapian::Stem& stemmer, const Xapian::Database& database, bool is_local)
+      : stemmer_(stemmer), database_(database), is_local_(is_local) {}
 
   Query build(const std::vector<QueryClause>& clauses) {
     std::vector<Query> optional, required, excluded;
+    // Operators first, so that a long text does not use up the terms.
     for (const QueryClause& each : clauses) {
-      if (each.presence == Presence::kOptional && !each.is_phrase) {
-        add_alternatives(each.tokens, optional);
-        continue;
-      }
+      if (each.presence == Presence::kOptional) continue;
       Query part = each.is_phrase ? phrase(each.tokens) : all_of(each.tokens);
-      if (part.empty()) continue;
-      (each.presence == Presence::kOptional   ? optional
-       : each.presence == Presence::kRequired ? required
-                                              : excluded)
-          .push_back(std::move(part));
+      if (!part.empty())
+        (each.presence == Presence::kRequired ? required : excluded).push_back(std::move(part));
+    }
+    for (const QueryClause& each : clauses) {
+      if (each.presence != Presence::kOptional) continue;
+      if (!each.is_phrase)
+        add_alternatives(each.tokens, optional);
+      else if (Query part = phrase(each.tokens); !part.empty())
+        optional.push_back(std::move(part));
     }
     Query query = join(Query::OP_OR, optional);
     if (!required.empty()) query = Query(Query::OP_AND_MAYBE, join(Query::OP_AND, required), query);
@@ -84,11 +86,13 @@ class QueryBuilder {
   }
   // A rarer term would weigh more by itself.
   void add_variant(const std::string& name, const std::string& main, std::vector<Query>& out) {
-    const double with_variant = database_.get_termfreq(name);
-    if (with_variant == 0) return;
     double weight = kVariantWeight;
-    if (const double with_main = database_.get_termfreq(main); with_main > with_variant)
-      weight *= inverse_frequency(database_, with_main) / inverse_frequency(database_, with_variant);
+    if (is_local_) {
+      const double with_variant = database_.get_termfreq(name);
+      if (with_variant == 0) return;
+      if (const double with_main = database_.get_termfreq(main); with_main > with_variant)
+        weight *= inverse_frequency(database_, with_main) / inverse_frequency(database_, with_variant);
+    }
     if (Query variant = term(name); !variant.empty())
       out.emplace_back(Query::OP_SCALE_WEIGHT, variant, weight);
   }
@@ -151,6 +155,7 @@ class QueryBuilder {
 
   const Xapian::Stem& stemmer_;
   const Xapian::Database& database_;
+  const bool is_local_;
   std::size_t terms_left_ = kMaxQueryTerms, phrases_ = 0;
 };
 
@@ -173,9 +178,10 @@ std::vector<QueryRun> runs_of(const std::vector<QueryClause>& clauses) {
 
 }  // namespace
 
-TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database) {
+TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database,
+                     bool is_local) {
   const std::vector<QueryClause> clauses = search::parse_query(text);
-  return {QueryBuilder(stemmer, database).build(clauses), runs_of(clauses)};
+  return {QueryBuilder(stemmer, database, is_local).build(clauses), runs_of(clauses)};
 }
 
 void InterestTerms::clear_cache() {

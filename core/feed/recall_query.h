@@ -39,7 +39,8 @@ struct TextQuery {
 // matches, and weighs less. Of the words of a phrase, those beyond kMaxPhraseWords only have to
 // occur; so do all words of a phrase beyond kMaxPhrases. `database` tells how frequent words are.
 // Throws Xapian::Error.
-TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database);
+TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database,
+                     bool is_local = true);
 
 // Builds queries from interests: the best kMaxTerms of the items' tags and title words, ranked by
 // (sum of the weights of the items that have it) × idf. Their weights are scaled so that Σ weight ×
