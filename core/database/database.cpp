@@ -347,7 +347,8 @@ double add_log2(double a, double b) { return std::max(a, b) + std::log2(1 + std:
 
 Result<void> Database::add_covisits(const ItemId& item, const ItemId& next, UnixSeconds at,
                                     std::int64_t count, UnixSeconds now) {
-  if (day_of(at) < day_of(now - kCovisitsKept) || at > now) return {};
+  at = std::min(at, now);
+  if (day_of(at) < day_of(now - kCovisitsKept)) return {};
   const double half_lives =
       static_cast<double>(unix_s(at)) / static_cast<double>(items::kCovisitHalfLife.count());
   const std::optional<double> recent = std::log2(static_cast<double>(count)) + half_lives;

@@ -79,8 +79,8 @@ class Database {
   // kViewHoursKept. Call in a transaction. O(rows).
   Result<void> prune_view_counts(UnixSeconds now);
 
-  // Counts that `next` was read after `item` at a time. Ignores times that are to come or more than
-  // kCovisitsKept ago.
+  // Counts that `next` was read after `item` at a time; a later time than `now` counts as now.
+  // Ignores times more than kCovisitsKept ago.
   Result<void> add_covisits(const ItemId& item, const ItemId& next, UnixSeconds at, std::int64_t count,
                             UnixSeconds now);
   // Returns the items that were read after `item` at least kMinCovisits times in the days that are
