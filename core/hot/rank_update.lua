@@ -21,7 +21,7 @@ for i = 1, n do ids[i] = ARGV[args_per_article * (i - 1) + 7] end
 if ARGV[1] ~= '' then
   local field = ARGV[3]
   local meta, is_live = call('HMGET', KEYS[5], field, 'next:' .. field), field:sub(1, 5) ~= 'next:'
-  if is_live and not meta[1] then
+  if is_live and not meta[1] and call('EXISTS', KEYS[1]) == 0 then
     call('HSET', KEYS[5], field, ARGV[1], 'schema', ARGV[2])
     meta[1] = ARGV[1]
   end
