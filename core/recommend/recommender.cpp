@@ -63,7 +63,10 @@ Task<Result<void>> MappedRecommender::ensure_fresh() {
   if (catalogue_ && age <= refresh_interval_ && !model_changed) co_return Result<void>();
   if (!refreshing_) {
     refreshing_ = true;
-    spawn(refresh(), [](std::exception_ptr) {});
+    spawn(refresh(), [this](const std::exception_ptr&) {
+      last_error_ = Error{ErrorCode::kInternal, "trend_failed", {}, "the copy of trending items failed"};
+      end_refresh();
+    });
   }
   if (catalogue_ && age <= 2 * refresh_interval_) co_return Result<void>();
   if (refreshing_) {
@@ -85,6 +88,10 @@ Task<void> MappedRecommender::refresh() {
   } else {
     last_error_ = live.error();
   }
+  end_refresh();
+}
+
+void MappedRecommender::end_refresh() {
   refreshing_ = false;
   for (AsyncEvent<int>* each : std::exchange(waiters_, {})) each->fire(0);
 }

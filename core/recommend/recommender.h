@@ -32,6 +32,7 @@ class MappedRecommender final : public Recommender {
   using Clock = std::chrono::steady_clock;
   Task<Result<void>> ensure_fresh();
   Task<void> refresh();
+  void end_refresh();  // resumes the waiters
 
   TrendSource& trend_source_;
   const model::ActiveModel& active_model_;

@@ -245,9 +245,8 @@ RankingChoice RankingComparison::choose() const {
   });
 
   const auto describe = [&](std::size_t strategy) {
-    ChosenRanking ranking = ranking_of(strategy < kReranker ? strategy : trend);
-    if (strategy >= kReranker)
-      ranking.method = RankingMethod::kReranker, ranking.cf_weight = ranking_of(affinity).cf_weight;
+    ChosenRanking ranking = ranking_of(strategy < kReranker ? strategy : affinity);
+    if (strategy >= kReranker) ranking.method = RankingMethod::kReranker;
     if (strategy != trend)
       ranking.discoveries = strategy == kWithDiscoveries || (strategy < kReranker && discoveries);
     return ranking;
