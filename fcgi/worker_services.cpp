@@ -124,6 +124,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
       timelines(*redis, *bulk, background, cards, settings, keys, make_scheduler(active_readers_timer)),
       follows(*redis, settings, keys, random_id),
       export_pool(loop, 1, kMaxQueuedExports, "export_busy"),
+      past_lists_pool(loop, 1, 1, "past_lists_busy"),
       users(*bulk, export_pool, settings, keys, reader_hashes(secrets.identity), random_id),
       limits(tables.limits, settings.limits),
       services{settings,
@@ -153,7 +154,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
                },
                [this](const readers::View& view) { reads.add_view(view); },
                [this](tuning::PastListQuery query) {
-                 return export_pool.run<std::vector<tuning::PastEntry>>(
+                 return past_lists_pool.run<std::vector<tuning::PastEntry>>(
                      [database = settings.recorder.database, query](std::size_t) {
                        return tuning::past_list(database, query);
                      });

@@ -107,7 +107,7 @@ struct WorkerServices {
 
   timeline::RedisTimelineStore timelines;
   timeline::RedisFollowStore follows;
-  BlockingPool export_pool;
+  BlockingPool export_pool, past_lists_pool;
   readers::PersonalData users;
 
   http::RateLimiter limits;
