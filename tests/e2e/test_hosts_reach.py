@@ -111,9 +111,9 @@ def test_an_invalid_model_is_refused_and_the_previous_one_is_kept(instance, name
     second.configure(recommend__model_from=f'"{internal_url(first)}"')
     assert fetch_model(second)[0] == 0
     good = model_bytes(second)
-    other_version = good[:8] + struct.pack("<I", 3) + good[12:]
+    other_version = good[:8] + struct.pack("<I", 4) + good[12:]
     damaged = good[:-1] + bytes([good[-1] ^ 1])
-    bad_models = ((b"", "the file is empty"), (b"<html>", "too short"), (b"no model at all" * 100, "not a model file"), (other_version, "version 3; this program supports version 2"),
+    bad_models = ((b"", "the file is empty"), (b"<html>", "too short"), (b"no model at all" * 100, "not a model file"), (other_version, "version 4; this program supports version 3"),
                   (good[:-100], "the length"), (damaged, "checksum"))
     for number, (bad, why) in enumerate(bad_models):
         with open(os.path.join(folder, "freshet.model"), "wb") as file:
