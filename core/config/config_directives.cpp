@@ -170,8 +170,8 @@ constexpr std::array kDirectives{
     Directive{"recall.decay_offset", "age up to which there is no decay", member<&S::recall, &Recall::decay_offset>, {0, 3650 * kDay}},
     Directive{"recall.decay_scale", "age beyond the offset at which the factor is recall.decay", member<&S::recall, &Recall::decay_scale>, {1, 3650 * kDay}},
     Directive{"recall.decay", "decay factor at offset + scale", member<&S::recall, &Recall::decay>, {0.001, 0.999}},
-    Directive{"recall.interest_weight", "how much more an item scores that matches all interests of a reader; 0: matches come first", member<&S::recall, &Recall::interest_weight>, {0, 1e6}},
-    Directive{"recall.trend_weight", "how much more the item scores that trends most; 0: the trend is ignored", member<&S::recall, &Recall::trend_weight>, {0, 1e6}},
+    Directive{"recall.interest_weight", "score added for an item that matches all of a reader's interests, as a share; 0: matches come first", member<&S::recall, &Recall::interest_weight>, {0, 1e6}},
+    Directive{"recall.trend_weight", "score added for the item that trends most, as a share; 0: the trend is ignored", member<&S::recall, &Recall::trend_weight>, {0, 1e6}},
 
     Directive{"seen.filter", "how impressions are stored", member<&S::seen, &Seen::filter>, {}, Unit::kNone, "fingerprints|redisbloom"},
     Directive{"seen.false_positive_rate", "acceptable share of unseen items that are taken for seen, over all days together", member<&S::seen, &Seen::false_positive_rate>, {1e-6, 0.2}},

@@ -83,8 +83,8 @@ class Database {
   // Ignores times more than kCovisitsKept ago.
   Result<void> add_covisits(const ItemId& item, const ItemId& next, UnixSeconds at, std::int64_t count,
                             UnixSeconds now);
-  // Returns the items that were read after `item` at least kMinCovisits times in the days that are
-  // kept, the most recent first. O(rows of the item).
+  // Returns the items that were read after `item` at least kMinCovisits times today and in the
+  // three days before (UTC), the most recent first. O(rows of the item).
   Result<std::vector<items::Covisit>> covisits(const ItemId& item, std::size_t limit, UnixSeconds now);
   // Bounds the pairs: keeps the kMaxCovisits most recent ones of each day, and deletes days older
   // than kCovisitsKept. Call in a transaction. O(rows).

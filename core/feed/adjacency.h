@@ -1,9 +1,8 @@
-// Ranks items that have the words of a query as they stand in it above those that have them
-// scattered.
+// Ranks items that contain the query's words next to each other, as in the query, above items in
+// which they are scattered.
 //
-// A run without spaces is searched for by pairs of characters or by words, each an alternative. A
-// phrase operator would cost as much as the index is large; this reads positions in the best items
-// only.
+// A run without spaces is searched for by pairs of characters or by words, each an alternative. The
+// cost of a phrase operator grows with the index; this reads positions in the best items only.
 #pragma once
 
 #include <xapian.h>

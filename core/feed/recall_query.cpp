@@ -62,7 +62,7 @@ class QueryBuilder {
   }
 
  private:
-  // Other spellings weigh half of what an item with this spelling would get at least.
+  // Other spellings get half the weight of the exact one.
   static constexpr double kVariantWeight = 0.5;
   static constexpr std::size_t kMaxFragments = 16;  // of one run
 
@@ -84,7 +84,7 @@ class QueryBuilder {
     if (unaccented != word)
       add_variant(stemmer_.is_none() ? unaccented : search::kStemPrefix + stemmer_(unaccented), main, out);
   }
-  // A rarer term would weigh more by itself.
+  // Without this, a rarer variant would outweigh the exact spelling.
   void add_variant(const std::string& name, const std::string& main, std::vector<Query>& out) {
     double weight = kVariantWeight;
     if (is_local_) {

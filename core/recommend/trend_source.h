@@ -23,12 +23,12 @@ class TrendSource {
   // `redis` and `settings` must outlive this.
   TrendSource(redis::Redis& redis, const Settings& settings, redis::Keys keys);
 
-  // Reads the heads of hot:score, hot:rank, hot:trending and hot:newest; each item once. Leaves
-  // out items that are hidden, published in the future or not registered (the latter are kept if
-  // no item is registered, for sites that only count). Points come from hot views, otherwise from
-  // page views; clicks are page views or views. Titles, tags and content are cached for recommend.card_ttl
-  // or until hot:epoch changes. Items missing from `model` come with their content. Not reentrant.
-  // 2 RTT, plus one per 125 items. Errors: Redis errors.
+  // Reads the heads of hot:score, hot:rank, hot:trending and hot:newest; each item once. Leaves out
+  // items that are hidden, published in the future or not registered (the latter are kept if no
+  // item is registered, for sites that only count). Points come from hot views, otherwise from page
+  // views; clicks are page views or views. Titles, tags and content are cached for
+  // recommend.card_ttl or until hot:epoch changes. Items missing from `model` come with their
+  // content. Not reentrant. 2 RTT, plus one per 125 items. Errors: Redis errors.
   Task<Result<std::vector<LiveItem>>> read(std::shared_ptr<const model::Model> model);
   // 1 RTT. Errors: Redis errors.
   Task<Result<std::vector<items::Covisit>>> covisits(const ItemId& item);

@@ -20,9 +20,9 @@ class CovisitPublisher {
   void add(const std::vector<ViewCounts>& written);
   // True if items wait, and were not published in the last kInterval.
   bool is_due() const { return !changed_.empty() && Clock::now() >= due_; }
-  // Writes the pairs of the remembered items, those with enough reads (Database::covisits()). What
-  // is remembered is lost with the process: an item's next pair publishes all of them. After an
-  // error, repeat the call. 1 RTT per hundred items.
+  // Writes the pairs that have enough reads (Database::covisits()), for each remembered item. A
+  // crash loses the remembered items; an item's next pair publishes its whole list. After an error,
+  // repeat the call. 1 RTT per hundred items.
   Result<void> publish(redis::BlockingRedis& redis, const redis::Keys& keys, database::Database& database);
 
  private:

@@ -346,8 +346,8 @@ Result<void> Recorder::Impl::write_index() {
   return written;
 }
 
-// Rebuilds an index with words of another version, a few items at a time, while it is still
-// searched. Changes that are recorded meanwhile go to both.
+// Rebuilds an outdated index a few items at a time, while the old one is searched. Changes that are
+// recorded meanwhile go to both.
 Result<void> Recorder::Impl::reindex_some() {
   if (!index->is_rebuilding()) {
     if (auto ok = index->begin_rebuild(); !ok) return ok;

@@ -57,7 +57,7 @@ class Parser {
     while (at_ < text_.size() && is_space_at(at_)) at_ += size_at(at_);
   }
 
-  // None of several operators in a row applies.
+  // Several operators in a row are text.
   Presence read_operator() {
     const auto is_operator = [this](std::size_t at) {
       return at < text_.size() && (text_[at] == '+' || text_[at] == '-');
@@ -71,7 +71,7 @@ class Parser {
   }
   bool is_quote(std::size_t at) const { return text_[at] == '"' && !is_within_hebrew(at); }
 
-  // The quotation mark that closes the phrase which one at `at` opens. npos: none opens there.
+  // Returns the position of the closing quotation mark if a phrase starts at `at`, otherwise npos.
   std::size_t closing_quote(std::size_t at) const {
     if (at >= text_.size() || !is_quote(at) || is_space_at(at + 1)) return npos;
     std::size_t close = at + 1;

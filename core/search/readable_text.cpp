@@ -79,7 +79,7 @@ class HtmlReader {
     htmlCtxtUseOptions(parser_.get(), HTML_PARSE_RECOVER | HTML_PARSE_NONET | HTML_PARSE_NOIMPLIED |
                                           HTML_PARSE_IGNORE_ENC | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING);
     xmlDictSetLimit(parser_->dict, kMaxNameBytes);
-    // Outside of an element, the parser begins a paragraph at each text; after </body> it ends.
+    // Without this element, the parser starts a paragraph at each text and stops after </body>.
     feed("<" + std::string(kRoot) + ">");
   }
   void feed(std::string_view html) {
@@ -135,7 +135,7 @@ class HtmlReader {
 // Converts Markdown to HTML without its formatting.
 class MarkdownReader {
  public:
-  // False if the links are too much; then `html()` is incomplete.
+  // Returns false if the links exceed kMaxLinkBytes; html() is incomplete then.
   bool read(std::string_view markdown) {
     MD_PARSER parser{};
     parser.flags = MD_FLAG_STRIKETHROUGH;

@@ -41,11 +41,11 @@ class SearchIndex {
   // than text::pipeline_version() should be rebuilt.
   const std::string& version() const;
 
-  // Rebuilds the index while this object continues to write it, and searches to use it. Usage:
-  // begin_rebuild(), put_rebuilt() every item once, finish_rebuild(). In between, put() and
-  // remove() change both indexes. A rollback() abandons the rebuild, and the old index stays.
-  // begin_rebuild() does nothing if another process has replaced an outdated index. Error: also
-  // "index_locked" if another rebuild is running.
+  // Rebuilds the index while the old one is still written and searched. Usage: begin_rebuild(),
+  // put_rebuilt() every item once, finish_rebuild(). In between, put() and remove() change both
+  // indexes. A rollback() abandons the rebuild, and the old index stays. begin_rebuild() does
+  // nothing if another process has replaced an outdated index. Error: also "index_locked" if
+  // another rebuild is running.
   Result<void> begin_rebuild();
   bool is_rebuilding() const;
   // REQUIRES: is_rebuilding(). Ignores hidden items.
