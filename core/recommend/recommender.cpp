@@ -63,7 +63,8 @@ Task<Result<void>> MappedRecommender::ensure_fresh() {
   if (catalogue_ && age <= refresh_interval_ && !model_changed) co_return Result<void>();
   if (!refreshing_) {
     refreshing_ = true;
-    spawn(refresh(), [this](const std::exception_ptr&) {
+    spawn(refresh(), [this](const std::exception_ptr& thrown) {
+      if (!thrown) return;
       last_error_ = Error{ErrorCode::kInternal, "trend_failed", {}, "the copy of trending items failed"};
       end_refresh();
     });

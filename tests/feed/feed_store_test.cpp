@@ -192,7 +192,7 @@ TEST_CASE("hot items are read once a second, also by a replay", "[feed]") {
     REQUIRE(state);
     return state->hot_items;
   };
-  const auto rank = site.keys.partition(0).rank(hot::kEngagementModel);
+  const auto rank = site.keys.partition(0).rank(hot::kTrendingModel);
   site.integer("ZADD", rank, 1, "i0");
   site.swap({}, range(50, 60), false, 3, "r.e.1");
   const auto replayed = redis::run_sync(store.load_state(site.page(3, "r.e.1"), false));
