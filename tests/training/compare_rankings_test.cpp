@@ -92,7 +92,7 @@ TEST_CASE("where everybody reads what is read now, the trend with a short half-l
 }
 
 TEST_CASE("where readers have tastes, a ranking that knows the reader is chosen", "[ranking]") {
-  const LearnedRanking learned = learn(tastes(10, 8));
+  const LearnedRanking learned = learn(tastes(10, 14));
   CHECK(learned.choice.ranking.method != RankingMethod::kTrend);
   CHECK(learned.choice.ranking.method != RankingMethod::kUntested);
   CHECK(learned.reranker.empty() == (learned.choice.ranking.method != RankingMethod::kReranker));

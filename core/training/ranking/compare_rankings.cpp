@@ -237,17 +237,21 @@ RankingChoice RankingComparison::choose() const {
   }
   const bool discoveries = !is_clear_gain(cases, kReranker, kWithDiscoveries, kDiscoveryCost);
   const std::size_t reranker = discoveries ? kWithDiscoveries : kReranker;
-  std::vector<std::size_t> simplest{trend, affinity};
+  constexpr std::size_t kViewsByAge = 0;
+  std::vector<std::size_t> simplest{kViewsByAge, trend, affinity};
   if (has_reranker) simplest.push_back(reranker);
   const std::size_t best = *std::ranges::max_element(simplest, {}, mean);
-  const std::size_t chosen = *std::ranges::find_if(simplest, [&](std::size_t each) {
-    return each == best || !is_clear_gain(cases, best, each, kMinGain);
-  });
+  const auto is_better = [&](std::size_t each) {  // the best one than `each`
+    return best >= kReranker ? mean(best) - mean(each) >= kMinGain
+                             : is_clear_gain(cases, best, each, kMinGain);
+  };
+  const std::size_t chosen =
+      *std::ranges::find_if(simplest, [&](std::size_t each) { return each == best || !is_better(each); });
 
   const auto describe = [&](std::size_t strategy) {
     ChosenRanking ranking = ranking_of(strategy < kReranker ? strategy : affinity);
     if (strategy >= kReranker) ranking.method = RankingMethod::kReranker;
-    if (strategy != trend)
+    if (ranking.method != RankingMethod::kTrend)
       ranking.discoveries = strategy == kWithDiscoveries || (strategy < kReranker && discoveries);
     return ranking;
   };
@@ -257,7 +261,7 @@ RankingChoice RankingComparison::choose() const {
   };
   for (std::size_t i = 0; i < kTrends; ++i) add(strategy_of(i, 0));
   add(affinity);
-  if (simplest.size() > 2) {
+  if (has_reranker) {
     add(kReranker);
     add(kWithDiscoveries);
   }
