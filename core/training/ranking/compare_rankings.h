@@ -32,11 +32,12 @@ class RankingComparison {
   void discard_before(UnixSeconds day);
 
   // Returns the simplest ranking that the best one does not clearly beat: views by age, then the
-  // best trend, trend × affinity, and the re-ranker. A gain is clear if it is significant (one-sided
-  // t-test at 95 %, paired over readers) and at least kMinGain. The gain of the re-ranker, which is
-  // served without evidence, need not be significant. Discoveries stay unless what they lose is clear and
-  // more than kDiscoveryCost, because without them few items are ever shown. Uses the cases with a
-  // re-ranker if there are kMinCases of them. kUntested with fewer cases.
+  // best trend, trend × affinity, and the re-ranker. A gain is clear if it is significant
+  // (one-sided t-test at 95 %, paired over readers) and at least kMinGain. The gain of the
+  // re-ranker, which is served without evidence, need not be significant. Discoveries stay unless
+  // what they lose is clear and more than kDiscoveryCost, because without them few items are ever
+  // shown. Uses the cases with a re-ranker if there are kMinCases of them. kUntested with fewer
+  // cases.
   RankingChoice choose() const;
   static constexpr std::size_t kMinCases = 600;
   static constexpr double kMinGain = 0.005, kDiscoveryCost = 0.02;
