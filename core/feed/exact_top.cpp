@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/feed/recall_query.h"
 #include "core/search/index_folder.h"
 #include "core/search/search_schema.h"
 
@@ -20,6 +21,8 @@ constexpr double kBoundTolerance = 1.0 - 1e-9;
 constexpr std::size_t kFirstStepFactor = 3;
 // The first range should hold this many times the wanted items, since only some will match.
 constexpr double kFirstRangeFactor = 8.0;
+// The parts of a range in memory whose decay is bounded separately, which saves most exponentials.
+constexpr std::int64_t kDecaySteps = 64;
 
 std::int64_t to_unix(UnixSeconds at) { return at.time_since_epoch().count(); }
 UnixSeconds from_unix(std::int64_t second) { return UnixSeconds{seconds{second}}; }
@@ -39,7 +42,7 @@ std::int64_t published_bound(const std::string& value) {
 
 ExactTop::ExactTop(const Xapian::Database& database, MatchQuery query, const GaussDecay& decay,
                    UnixSeconds now, std::size_t size, const search::SearchDeadline* deadline,
-                   NewestItems* newest)
+                   NewestItems* newest, search::RecentIndex* recent)
     : database_(database),
       query_(std::move(query)),
       decay_(decay),
@@ -47,7 +50,13 @@ ExactTop::ExactTop(const Xapian::Database& database, MatchQuery query, const Gau
       size_(size),
       wanted_(size + 1),
       newest_cache_(newest),
-      deadline_(deadline) {}
+      deadline_(deadline),
+      recent_(query_.alternatives.empty() ? nullptr : recent) {}
+
+const Xapian::Query& ExactTop::terms() {
+  if (query_.terms.empty()) query_.terms = any_of(query_.alternatives);
+  return query_.terms;
+}
 
 RecallResult ExactTop::search() {
   if (database_.get_doccount() == 0) return {{}, true};
@@ -61,11 +70,12 @@ RecallResult ExactTop::search() {
   bool complete = true;
   try {
     if (query_.base > 0) load_newest();
-    if (!query_.terms.empty()) collect_scored();
+    const bool has_terms = !query_.terms.empty() || !query_.alternatives.empty();
+    if (has_terms) collect_scored();
     add_newest_to_hits();
     // A match whose score is 0 ranks like an item without a match, by date.
     std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
-    if (hits_.size() < wanted_ && !(query_.matches_only && query_.terms.empty())) append_unscored();
+    if (hits_.size() < wanted_ && (has_terms || !query_.matches_only)) append_unscored();
   } catch (const search::SearchTimeout&) {
     add_newest_to_hits();
     if (hits_.empty() && unscored_.empty()) throw;
@@ -96,10 +106,14 @@ bool ExactTop::can_stop_before(std::int64_t end) const {
 
 void ExactTop::collect_scored() {
   Range range{0, search_end_};
-  range.begin = newest_ - first_range_width();
+  if (recent_ != nullptr) highest_weight_ = recent_->highest_weight(query_.alternatives);
+  range.begin =
+      recent_ != nullptr && is_full_ ? next_range_begin({now_, now_}) : newest_ - first_range_width();
   for (;;) {
-    range.begin = std::max(oldest_, aligned_begin(range));
-    search_range(range);
+    if (!match_recent(range)) {
+      range.begin = std::max(oldest_, aligned_begin(range));
+      search_range(range);
+    }
     if (can_stop_before(range.begin)) return;
     range = {next_range_begin(range), range.begin};
   }
@@ -135,10 +149,55 @@ std::int64_t ExactTop::next_range_begin(const Range& searched) const {
   return searched.begin - static_cast<std::int64_t>(std::min(reach, 1e12)) - 1;
 }
 
+// Adds the matches of the range's items that are in memory, and moves its begin to the oldest of
+// these. False if there are none in memory.
+bool ExactTop::match_recent(Range& range) {
+  if (recent_ == nullptr) return false;
+  const std::int64_t begin = std::max(oldest_, range.begin);
+  const std::int64_t since = recent_->load_since(begin, deadline_);
+  if (since >= std::min(range.end, now_ + 1)) return false;
+  const Range known{std::max(begin, since), std::min(range.end, now_ + 1)};
+  const auto matches = recent_->match(query_.alternatives, known.begin, known.end, deadline_);
+  if (!matches) {
+    recent_ = nullptr;
+    return false;
+  }
+  range = known;
+  const std::int64_t width = (range.end - range.begin) / kDecaySteps + 1;
+  const std::vector<double> bounds = decay_bounds(range, width);
+  using Match = search::RecentIndex::Match;
+  std::vector<std::pair<double, const Match*>> scored;
+  for (const Match& each : *matches) {
+    const double bound = bounds[static_cast<std::size_t>((each.published - range.begin) / width)];
+    if ((query_.base + each.weight) * bound < nth_score_ * kBoundTolerance) continue;
+    const double score = score_of(each.weight, seconds{std::max<std::int64_t>(0, now_ - each.published)});
+    if (!is_full_ || score >= nth_score_ * kBoundTolerance) scored.emplace_back(score, &each);
+  }
+  if (scored.size() > wanted_) {
+    const auto ranks_higher = [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second->order_key > b.second->order_key;
+    };
+    std::nth_element(scored.begin(), scored.begin() + static_cast<std::ptrdiff_t>(wanted_), scored.end(),
+                     ranks_higher);
+    scored.resize(wanted_);
+  }
+  for (const auto& [score, match] : scored) hits_.push_back({score, std::string(match->order_key)});
+  keep_best_hits();
+  return true;
+}
+
+// The highest decay of each part of a range, all parts being `width` seconds wide.
+std::vector<double> ExactTop::decay_bounds(const Range& range, std::int64_t width) const {
+  std::vector<double> bounds;
+  for (std::int64_t begin = range.begin; begin < range.end; begin += width)
+    bounds.push_back(max_decay_before(begin + width));
+  return bounds;
+}
+
 void ExactTop::search_range(const Range& range) {
   const double youngest = max_decay_before(range.end);
   Xapian::Enquire enquire(database_);
-  enquire.set_query(restrict_to_range(query_.terms, range));
+  enquire.set_query(restrict_to_range(terms(), range));
   enquire.set_sort_by_relevance_then_value(search::kOrderSlot, true);
   const std::vector<Hit> hits_before = hits_;
   for (std::size_t step = kFirstStepFactor * wanted_;; step *= 4) {
@@ -226,7 +285,7 @@ void ExactTop::append_unscored() {
   std::unordered_set<std::string> known;
   for (const Hit& each : hits_) known.emplace(search::parse_order_key(each.key).item);
   const std::size_t missing = wanted_ - hits_.size();
-  if (query_.matches_only) return find_newest(query_.terms, missing, std::move(known), unscored_);
+  if (query_.matches_only) return find_newest(terms(), missing, std::move(known), unscored_);
   const auto append_unknown = [&](const std::vector<Candidate>& newest) {
     for (auto each = newest.begin(); each != newest.end() && unscored_.size() < missing; ++each) {
       if (known.empty() || !known.contains(each->item.str())) unscored_.push_back(*each);

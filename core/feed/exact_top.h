@@ -7,6 +7,7 @@
 //
 //   - In a range, an item whose weight is below T / (decay of the range's newest moment) cannot be
 //     in the result. Xapian takes that as a cutoff and skips most postings without weighing them.
+//     Ranges of recent items are matched in memory instead (search::RecentIndex).
 //   - Once (base + highest weight the query can give) × (decay of what remains) is below T, no
 //     older item can be in the result.
 //
@@ -26,14 +27,17 @@
 #include "core/base/time.h"
 #include "core/feed/decay.h"
 #include "core/feed/ports.h"
+#include "core/search/recent_index.h"
 #include "core/search/search_deadline.h"
 
 namespace freshet::feed {
 
 struct MatchQuery {
-  Xapian::Query terms;        // weighted; may be empty
+  Xapian::Query terms;        // weighted; may be empty, also if there are alternatives
   bool matches_only = false;  // only items that match
   double base = 0;            // ≥ 0; added to the weight of every item. 0 if matches_only
+  // The same terms, if they are alternatives only. Recent items are then matched in memory.
+  std::vector<search::WeightedTerm> alternatives = {};
 };
 
 // Cache of the newest items of the index. The same for all readers until the index changes.
@@ -53,10 +57,11 @@ struct NewestItems {
 class ExactTop {
  public:
   // `deadline` may be null (no limit). `newest` may be null (no caching); it is read and updated,
-  // and may be shared by searches of the same database as long as that does not change. Both must
-  // outlive this.
+  // and may be shared by searches of the same database as long as that does not change. `recent`,
+  // which may be null, must be of the same database. All must outlive this.
   ExactTop(const Xapian::Database& database, MatchQuery query, const GaussDecay& decay, UnixSeconds now,
-           std::size_t size, const search::SearchDeadline* deadline = nullptr, NewestItems* newest = nullptr);
+           std::size_t size, const search::SearchDeadline* deadline = nullptr, NewestItems* newest = nullptr,
+           search::RecentIndex* recent = nullptr);
   // Call once. On timeout returns what was found so far, in which the fully searched ranges are
   // exact; throws SearchTimeout if nothing was found.
   RecallResult search();
@@ -75,6 +80,8 @@ class ExactTop {
   };
 
   void collect_scored();
+  bool match_recent(Range& range);
+  std::vector<double> decay_bounds(const Range& range, std::int64_t width) const;
   void search_range(const Range& range);
   double add_hits(const Xapian::MSet& matches);
   void keep_best_hits();
@@ -84,6 +91,7 @@ class ExactTop {
   const std::vector<Candidate>& newest_items();
   void find_newest(const Xapian::Query& items, std::size_t wanted, std::unordered_set<std::string> known,
                    std::vector<Candidate>& out);
+  const Xapian::Query& terms();
   std::int64_t first_range_width() const;
   std::int64_t aligned_begin(const Range& range) const;
   std::int64_t next_range_begin(const Range& searched) const;
@@ -113,6 +121,7 @@ class ExactTop {
   NewestItems* newest_cache_;
   NewestItems uncached_newest_;
   const search::SearchDeadline* deadline_;
+  search::RecentIndex* recent_;
 };
 
 }  // namespace freshet::feed

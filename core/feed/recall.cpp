@@ -86,19 +86,24 @@ Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
   if (newest_version_ != source_->version()) newest_ = {};
   newest_version_ = source_->version();
   const search::SearchDeadline* const limit = cpu_budget_.count() > 0 ? &deadline : nullptr;
+  search::RecentIndex* const recent = is_local_ ? &recent_ : nullptr;
+  if (recent != nullptr) recent->refresh(source_->slices());
   if (query.text.empty()) {
     const bool is_weighted = query.interest_weight > 0;
-    MatchQuery match{
-        .terms = interests_.build_query(database, query.interests, is_weighted ? query.interest_weight : 1),
-        .base = is_weighted ? 1.0 : 0.0};
-    return ExactTop(database, std::move(match), decay_, query.now, query.size, limit, &newest_).search();
+    MatchQuery match{.base = is_weighted ? 1.0 : 0.0,
+                     .alternatives = interests_.weigh(database, query.interests,
+                                                      is_weighted ? query.interest_weight : 1, recent)};
+    return ExactTop(database, std::move(match), decay_, query.now, query.size, limit, &newest_, recent)
+        .search();
   }
   TextQuery text = text_query(query.text, stemmer_, database, is_local_);
   // Reading a position of a remote shard takes a round trip.
   const bool ranks_adjacency = is_local_ && !text.runs.empty();
   const std::size_t size = ranks_adjacency ? std::max(query.size, kMaxAdjacencyItems) : query.size;
+  MatchQuery match{
+      .terms = std::move(text.query), .matches_only = true, .alternatives = std::move(text.alternatives)};
   RecallResult result =
-      ExactTop(database, {std::move(text.query), true}, decay_, query.now, size, limit, &newest_).search();
+      ExactTop(database, std::move(match), decay_, query.now, size, limit, &newest_, recent).search();
   if (!ranks_adjacency) return result;
   rank_adjacent_higher(database, text.runs, limit, result.candidates);
   if (result.candidates.size() > query.size) {

@@ -39,6 +39,7 @@ class BlockingRecall {
   std::unique_ptr<SearchSource> source_;
   InterestTerms interests_;
   NewestItems newest_;
+  search::RecentIndex recent_;
   std::uint64_t newest_version_ = 0;  // SearchSource::version() that newest_ belongs to
   bool is_local_;
   // CPU time; 0 with remote shards, whose searches are bounded by the socket timeout.

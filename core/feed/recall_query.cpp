@@ -13,14 +13,9 @@ namespace {
 
 // Tags are chosen by the site's editors and say more than a single title word.
 constexpr double kTagBoost = 2.0;
-constexpr std::chrono::seconds kCacheTtl{30};
+constexpr std::chrono::seconds kItemTtl{300}, kFrequencyTtl{30};
 constexpr std::size_t kMaxCachedEntries = 20000;  // each: items, terms
 constexpr std::size_t kMaxTermsPerItem = 64;
-
-// Title words may match anywhere in an item; tags match only tags.
-std::string search_term(const std::string& term) {
-  return term[0] == search::kTitlePrefix ? term.substr(1) : term;
-}
 
 using search::Presence;
 using search::QueryClause;
@@ -40,7 +35,8 @@ class QueryBuilder {
   QueryBuilder(const Xapian::Stem& stemmer, const Xapian::Database& database, bool is_local)
       : stemmer_(stemmer), database_(database), is_local_(is_local) {}
 
-  Query build(const std::vector<QueryClause>& clauses) {
+  TextQuery build(const std::vector<QueryClause>& clauses) {
+    std::vector<search::WeightedTerm> words;
     std::vector<Query> optional, required, excluded;
     // Operators first, so that a long text does not use up the terms.
     for (const QueryClause& each : clauses) {
@@ -51,14 +47,15 @@ class QueryBuilder {
     }
     for (const QueryClause& each : clauses) {
       if (each.presence != Presence::kOptional) continue;
-      if (!each.is_phrase)
-        add_alternatives(each.tokens, optional);
-      else if (Query part = phrase(each.tokens); !part.empty())
-        optional.push_back(std::move(part));
+      if (!each.is_phrase) add_words(each.tokens, words);
+      Query part = each.is_phrase ? phrase(each.tokens) : half_weighted(fragments(each.tokens));
+      if (!part.empty()) optional.push_back(std::move(part));
     }
-    Query query = join(Query::OP_OR, optional);
+    Query query = Query(Query::OP_OR, any_of(words), join(Query::OP_OR, optional));
     if (!required.empty()) query = Query(Query::OP_AND_MAYBE, join(Query::OP_AND, required), query);
-    return excluded.empty() ? query : Query(Query::OP_AND_NOT, query, join(Query::OP_OR, excluded));
+    if (!excluded.empty()) query = Query(Query::OP_AND_NOT, query, join(Query::OP_OR, excluded));
+    if (!optional.empty() || !required.empty() || !excluded.empty()) words.clear();
+    return {query, std::move(words), {}};
   }
 
  private:
@@ -66,26 +63,31 @@ class QueryBuilder {
   static constexpr double kVariantWeight = 0.5;
   static constexpr std::size_t kMaxFragments = 16;  // of one run
 
-  // Empty beyond kMaxQueryTerms.
-  Query term(const std::string& name) {
-    if (terms_left_ == 0) return {};
+  // False beyond kMaxQueryTerms.
+  bool take_term() {
+    if (terms_left_ == 0) return false;
     --terms_left_;
-    return Query(name);
+    return true;
+  }
+  // Empty beyond kMaxQueryTerms.
+  Query term(const std::string& name) { return take_term() ? Query(name) : Query(); }
+  static Query half_weighted(const Query& query) {
+    return query.empty() ? query : Query(Query::OP_SCALE_WEIGHT, query, kVariantWeight);
   }
 
   // A word as it is written, or its stem; and its other spellings in the index.
-  void add_word(const std::string& word, std::vector<Query>& out) {
+  void add_word(const std::string& word, std::vector<search::WeightedTerm>& out) {
     const std::string main = stemmer_.is_none() ? word : search::kStemPrefix + stemmer_(word);
-    Query written = term(main);
-    if (written.empty()) return;
-    out.push_back(std::move(written));
+    if (!take_term()) return;
+    out.push_back({main, 1});
     const std::string unaccented = text::without_accents(word);
     add_variant(search::kUnaccentedPrefix + unaccented, main, out);
     if (unaccented != word)
       add_variant(stemmer_.is_none() ? unaccented : search::kStemPrefix + stemmer_(unaccented), main, out);
   }
   // Without this, a rarer variant would outweigh the exact spelling.
-  void add_variant(const std::string& name, const std::string& main, std::vector<Query>& out) {
+  void add_variant(const std::string& name, const std::string& main,
+                   std::vector<search::WeightedTerm>& out) {
     double weight = kVariantWeight;
     if (is_local_) {
       const double with_variant = database_.get_termfreq(name);
@@ -93,20 +95,16 @@ class QueryBuilder {
       if (const double with_main = database_.get_termfreq(main); with_main > with_variant)
         weight *= inverse_frequency(database_, with_main) / inverse_frequency(database_, with_variant);
     }
-    if (Query variant = term(name); !variant.empty())
-      out.emplace_back(Query::OP_SCALE_WEIGHT, variant, weight);
+    if (take_term()) out.push_back({name, weight});
   }
 
-  void add_alternatives(const std::vector<QueryToken>& tokens, std::vector<Query>& out) {
+  void add_words(const std::vector<QueryToken>& tokens, std::vector<search::WeightedTerm>& out) {
     for (const QueryToken& each : tokens) {
-      if (each.form == Form::kWord || each.form == Form::kCompound) {
+      if (each.form == Form::kWord || each.form == Form::kCompound)
         add_word(each.term, out);
-      } else if (each.form == Form::kPair) {
-        if (Query pair = term(each.term); !pair.empty()) out.push_back(std::move(pair));
-      }
+      else if (each.form == Form::kPair && take_term())
+        out.push_back({each.term, 1});
     }
-    if (Query pieces = fragments(tokens); !pieces.empty())
-      out.emplace_back(Query::OP_SCALE_WEIGHT, pieces, kVariantWeight);
   }
 
   // Every fragment of a run. Finds it where the dictionary splits the text around it differently.
@@ -123,10 +121,10 @@ class QueryBuilder {
   Query all_of(const std::vector<QueryToken>& tokens) {
     std::vector<Query> words;
     for (const QueryToken& each : tokens) {
-      std::vector<Query> alternatives;
+      std::vector<search::WeightedTerm> alternatives;
       if (each.form == Form::kWord) add_word(each.term, alternatives);
-      if (each.form == Form::kPair) alternatives.push_back(term(each.term));
-      Query word = join(Query::OP_OR, alternatives);
+      if (each.form == Form::kPair && take_term()) alternatives.push_back({each.term, 1});
+      Query word = any_of(alternatives);
       if (!word.empty()) words.push_back(std::move(word));
     }
     const Query pieces = fragments(tokens);
@@ -181,77 +179,98 @@ std::vector<QueryRun> runs_of(const std::vector<QueryClause>& clauses) {
 TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database,
                      bool is_local) {
   const std::vector<QueryClause> clauses = search::parse_query(text);
-  return {QueryBuilder(stemmer, database, is_local).build(clauses), runs_of(clauses)};
+  TextQuery query = QueryBuilder(stemmer, database, is_local).build(clauses);
+  query.runs = runs_of(clauses);
+  return query;
 }
 
-void InterestTerms::clear_cache() {
-  terms_.clear();
-  idf_.clear();
-}
-
-const std::vector<std::string>& InterestTerms::item_terms(const Xapian::Database& database,
-                                                          const ItemId& item) {
-  static const std::vector<std::string> none;
-  if (const auto known = terms_.find(item); known != terms_.end()) return known->second;
-  const auto found = database.postlist_begin(search::id_term(item));
-  // Not cached: the next commit may add it.
-  if (found == database.postlist_end(search::id_term(item))) return none;
-  std::vector<std::string>& terms = terms_[item];
-  for (const char prefix : {search::kTagPrefix, search::kTitlePrefix}) {
-    auto term = database.termlist_begin(*found);
-    for (term.skip_to(std::string(1, prefix)); term != database.termlist_end(*found); ++term) {
-      const std::string name = *term;
-      if (name[0] != prefix || terms.size() == kMaxTermsPerItem) break;
-      terms.push_back(name);
-    }
+Xapian::Query any_of(const std::vector<search::WeightedTerm>& terms) {
+  std::vector<Query> parts;
+  parts.reserve(terms.size());
+  for (const search::WeightedTerm& each : terms) {
+    if (each.factor == 1)
+      parts.emplace_back(each.name);
+    else
+      parts.emplace_back(Query::OP_SCALE_WEIGHT, Query(each.name), each.factor);
   }
-  return terms;
+  return join(Query::OP_OR, parts);
 }
 
-double InterestTerms::idf(const Xapian::Database& database, const std::string& term) {
-  const auto [entry, missing] = idf_.try_emplace(term);
-  if (missing) {
-    entry->second = inverse_frequency(database, database.get_termfreq(term));
-  }
+std::uint32_t InterestTerms::number_of(std::string name) {
+  const auto [entry, is_new] = numbers_.try_emplace(std::move(name), static_cast<std::uint32_t>(terms_.size()));
+  if (is_new) terms_.push_back({entry->first, 0, {}});
   return entry->second;
 }
 
-Xapian::Query InterestTerms::build_query(const Xapian::Database& database,
-                                         const std::vector<Interest>& interests, double total) {
-  const Clock::time_point now = Clock::now();
-  if (now >= cache_expires_at_ || terms_.size() > kMaxCachedEntries || idf_.size() > kMaxCachedEntries) {
-    clear_cache();
-    cache_expires_at_ = now + kCacheTtl;
-  }
-  std::unordered_map<std::string, double> weights;
-  for (std::size_t i = 0; i < std::min(interests.size(), kMaxInterests); ++i) {
-    if (!(interests[i].weight > 0) || !std::isfinite(interests[i].weight)) continue;
-    for (const std::string& term : item_terms(database, interests[i].item)) {
-      weights[search_term(term)] += interests[i].weight * (term[0] == search::kTagPrefix ? kTagBoost : 1.0);
+const std::vector<InterestTerms::ItemTerm>& InterestTerms::item_terms(const Xapian::Database& database,
+                                                                      const ItemId& item,
+                                                                      Clock::time_point now) {
+  static const std::vector<ItemTerm> none;
+  if (const auto known = items_.find(item); known != items_.end() && now < known->second.expires_at)
+    return known->second.terms;
+  const auto found = database.postlist_begin(search::id_term(item));
+  // Not cached: the next commit may add it.
+  if (found == database.postlist_end(search::id_term(item))) return none;
+  ItemTerms& entry = items_[item];
+  entry = {{}, now + kItemTtl};
+  // Title words may match anywhere in an item; tags match only tags.
+  for (const char prefix : {search::kTagPrefix, search::kTitlePrefix}) {
+    auto term = database.termlist_begin(*found);
+    for (term.skip_to(std::string(1, prefix)); term != database.termlist_end(*found); ++term) {
+      std::string name = *term;
+      if (name[0] != prefix || entry.terms.size() == kMaxTermsPerItem) break;
+      const bool is_tag = prefix == search::kTagPrefix;
+      if (!is_tag) name.erase(0, 1);
+      entry.terms.push_back({number_of(std::move(name)), is_tag});
     }
   }
-  struct Term {
-    double worth, weight;
-    std::string name;
-  };
-  std::vector<Term> terms;
-  terms.reserve(weights.size());
-  for (auto& [name, weight] : weights) terms.push_back({weight * idf(database, name), weight, name});
-  const std::size_t count = std::min(terms.size(), kMaxTerms);
-  std::partial_sort(
-      terms.begin(), terms.begin() + static_cast<std::ptrdiff_t>(count), terms.end(),
-      [](const Term& a, const Term& b) { return a.worth != b.worth ? a.worth > b.worth : a.name < b.name; });
-  terms.resize(count);
-  double worth = 0;
-  for (const Term& each : terms) worth += each.worth;
-  if (!(worth > 0 && std::isfinite(worth))) return {};
-  std::vector<Xapian::Query> scaled;
-  scaled.reserve(terms.size());
-  for (const Term& each : terms) {
-    scaled.emplace_back(Xapian::Query::OP_SCALE_WEIGHT, Xapian::Query(each.name),
-                        each.weight * total / worth);
+  return entry.terms;
+}
+
+std::vector<search::WeightedTerm> InterestTerms::weigh(const Xapian::Database& database,
+                                                       const std::vector<Interest>& interests, double total,
+                                                       search::RecentIndex* recent) {
+  if (items_.size() > kMaxCachedEntries || terms_.size() > kMaxCachedEntries) {
+    items_.clear();
+    terms_.clear();
+    numbers_.clear();
   }
-  return {Xapian::Query::OP_OR, scaled.begin(), scaled.end()};
+  const Clock::time_point now = Clock::now();
+  std::unordered_map<std::uint32_t, double> weights;
+  for (std::size_t i = 0; i < std::min(interests.size(), kMaxInterests); ++i) {
+    if (!(interests[i].weight > 0) || !std::isfinite(interests[i].weight)) continue;
+    for (const ItemTerm& each : item_terms(database, interests[i].item, now))
+      weights[each.term] += interests[i].weight * (each.is_tag ? kTagBoost : 1.0);
+  }
+  struct Choice {
+    double worth, weight;
+    std::uint32_t term;
+  };
+  std::vector<Choice> best;
+  best.reserve(weights.size());
+  for (const auto& [number, weight] : weights) {
+    Term& term = terms_[number];
+    if (now >= term.expires_at) {
+      const std::uint64_t frequency =
+          recent != nullptr ? recent->term_frequency(term.name) : database.get_termfreq(term.name);
+      term.idf = inverse_frequency(database, static_cast<double>(frequency));
+      term.expires_at = now + kFrequencyTtl;
+    }
+    best.push_back({weight * term.idf, weight, number});
+  }
+  const std::size_t count = std::min(best.size(), kMaxTerms);
+  std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(count), best.end(),
+                    [&](const Choice& a, const Choice& b) {
+                      return a.worth != b.worth ? a.worth > b.worth : terms_[a.term].name < terms_[b.term].name;
+                    });
+  best.resize(count);
+  double worth = 0;
+  for (const Choice& each : best) worth += each.worth;
+  if (!(worth > 0 && std::isfinite(worth))) return {};
+  std::vector<search::WeightedTerm> out;
+  out.reserve(best.size());
+  for (const Choice& each : best) out.push_back({terms_[each.term].name, each.weight * total / worth});
+  return out;
 }
 
 }  // namespace freshet::feed

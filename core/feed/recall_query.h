@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/feed/ports.h"
+#include "core/search/recent_index.h"
 
 namespace freshet::feed {
 
@@ -30,6 +31,8 @@ struct QueryRun {
 
 struct TextQuery {
   Xapian::Query query;  // empty if the text contains no words
+  // The same query, if it consists of alternatives only.
+  std::vector<search::WeightedTerm> alternatives;
   // An item that has the terms of a run as close together as the text ranks higher
   // (rank_adjacent_higher()).
   std::vector<QueryRun> runs;
@@ -42,28 +45,46 @@ struct TextQuery {
 TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const Xapian::Database& database,
                      bool is_local = true);
 
-// Builds queries from interests: the best kMaxTerms of the items' tags and title words, ranked by
+// A query for the items that have at least one of the terms.
+Xapian::Query any_of(const std::vector<search::WeightedTerm>& terms);
+
+// Turns interests into terms: the best kMaxTerms of the items' tags and title words, ranked by
 // (sum of the weights of the items that have it) × idf. Their weights are scaled so that Σ weight ×
 // idf over the query's terms is `total`, however many interests there are. Caches the terms of
-// items for kCacheTtl. One per thread.
+// items for five minutes, and frequencies of terms for half a minute. One per thread.
 class InterestTerms {
  public:
   static constexpr std::size_t kMaxTerms = 13;
   static constexpr std::size_t kMaxInterests = 32;  // only the first are used, which are the newest
 
-  // Empty if the index has none of the items. Throws Xapian::Error.
-  Xapian::Query build_query(const Xapian::Database& database, const std::vector<Interest>& interests,
-                            double total = 1);
-  void clear_cache();
+  // Empty if the index has none of the items. `recent`, which may be null, must be of the same
+  // database. Throws Xapian::Error.
+  std::vector<search::WeightedTerm> weigh(const Xapian::Database& database,
+                                          const std::vector<Interest>& interests, double total = 1,
+                                          search::RecentIndex* recent = nullptr);
 
  private:
   using Clock = std::chrono::steady_clock;
-  const std::vector<std::string>& item_terms(const Xapian::Database& database, const ItemId& item);
-  double idf(const Xapian::Database& database, const std::string& term);
+  struct ItemTerm {
+    std::uint32_t term = 0;  // in terms_
+    bool is_tag = false;
+  };
+  struct ItemTerms {
+    std::vector<ItemTerm> terms;
+    Clock::time_point expires_at;
+  };
+  struct Term {
+    std::string name;
+    double idf = 0;
+    Clock::time_point expires_at;
+  };
+  const std::vector<ItemTerm>& item_terms(const Xapian::Database& database, const ItemId& item,
+                                          Clock::time_point now);
+  std::uint32_t number_of(std::string name);
 
-  std::unordered_map<ItemId, std::vector<std::string>> terms_;
-  std::unordered_map<std::string, double> idf_;
-  Clock::time_point cache_expires_at_;
+  std::unordered_map<ItemId, ItemTerms> items_;
+  std::vector<Term> terms_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;  // of terms_
 };
 
 }  // namespace freshet::feed

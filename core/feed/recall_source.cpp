@@ -64,13 +64,18 @@ class LocalIndex final : public SearchSource {
     std::vector<search::TimeSlice> slices = list_slices();
     std::vector<WatchedFile> watched_files{{folder_.stub_file(), stub_stamp}};
     for (const search::TimeSlice& each : slices) watched_files.emplace_back(version_file_of(each));
-    if (!database_ || slices != open_slices_)
-      open(std::move(slices));
+    const auto is_open = [](const search::OpenSlice& open, const search::TimeSlice& slice) {
+      return open.slice == slice;
+    };
+    if (!database_ ||
+        !std::equal(open_slices_.begin(), open_slices_.end(), slices.begin(), slices.end(), is_open))
+      open(slices);
     else if (database_->reopen())
       ++version_;
     watched_files_ = std::move(watched_files);
     return *database_;
   }
+  const std::vector<search::OpenSlice>& slices() const override { return open_slices_; }
   void discard() override { database_.reset(); }
 
  private:
@@ -93,18 +98,21 @@ class LocalIndex final : public SearchSource {
     if (!slices) throw Xapian::DatabaseNotFoundError("no index in " + folder_.path().string());
     return *std::move(slices);
   }
-  void open(std::vector<search::TimeSlice> slices) {
+  void open(const std::vector<search::TimeSlice>& slices) {
     database_.reset();
+    open_slices_.clear();
     ++version_;
     Xapian::Database all;
-    for (const search::TimeSlice& each : slices) all.add_database(Xapian::Database(folder_.path_of(each)));
+    for (const search::TimeSlice& each : slices) {
+      open_slices_.push_back({each, Xapian::Database(folder_.path_of(each))});
+      all.add_database(open_slices_.back().database);
+    }
     database_ = all;
-    open_slices_ = std::move(slices);
   }
 
   search::IndexFolder folder_;
   std::optional<Xapian::Database> database_;
-  std::vector<search::TimeSlice> open_slices_;
+  std::vector<search::OpenSlice> open_slices_;  // share their state with database_
   // The stub file, then a file of each slice; stamps taken before they were read.
   std::vector<WatchedFile> watched_files_;
 };
@@ -135,6 +143,7 @@ class RemoteShards final : public SearchSource {
     fresh_until_ = now + kRemoteRefreshInterval;
     return *database_;
   }
+  const std::vector<search::OpenSlice>& slices() const override { return none_; }
   void discard() override { database_.reset(); }
 
  private:
@@ -160,6 +169,7 @@ class RemoteShards final : public SearchSource {
     }
   }
 
+  const std::vector<search::OpenSlice> none_;
   std::vector<Server> servers_;
   std::optional<Xapian::Database> database_;
   Clock::time_point fresh_until_;

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/config/settings.h"
+#include "core/search/recent_index.h"
 
 namespace freshet::feed {
 
@@ -18,6 +20,9 @@ class SearchSource {
   // The database as of the last commit (remote: at most 1 s older). Stays valid and unchanged until
   // the next call. Throws Xapian::Error or std::exception; call discard() then.
   virtual Xapian::Database& database() = 0;
+  // The local index's time slices, of which database() consists, oldest first; empty with remote
+  // shards. Valid like the result of database().
+  virtual const std::vector<search::OpenSlice>& slices() const = 0;
   // Changes whenever database() may return other documents than at its last call. Above 0.
   std::uint64_t version() const { return version_; }
   // Closes the handle; the next database() opens a new one.

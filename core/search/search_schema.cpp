@@ -15,6 +15,28 @@ namespace {
 constexpr std::size_t kMaxTermBytes = 245;  // Xapian's limit
 constexpr std::size_t kTimeBytes = 8;
 constexpr std::uint64_t kSignBit = 1ULL << 63;  // flipped, so that negative times sort first
+// Together with the time this fits into a string without an allocation.
+constexpr std::size_t kFingerprintBytes = 7;
+
+std::string big_endian(std::uint64_t bits, std::size_t bytes) {
+  std::string out(bytes, '\0');
+  for (std::size_t i = bytes; i-- > 0; bits >>= 8) out[i] = static_cast<char>(bits & 0xff);
+  return out;
+}
+
+std::uint64_t parse_big_endian(std::string_view bytes) {
+  std::uint64_t bits = 0;
+  for (const char each : bytes) bits = bits << 8 | static_cast<unsigned char>(each);
+  return bits;
+}
+
+std::string time_key(UnixSeconds at) {
+  return big_endian(static_cast<std::uint64_t>(at.time_since_epoch().count()) ^ kSignBit, kTimeBytes);
+}
+
+UnixSeconds parse_time_key(std::string_view key) {
+  return UnixSeconds{seconds{static_cast<std::int64_t>(parse_big_endian(key.substr(0, kTimeBytes)) ^ kSignBit)}};
+}
 
 std::string published_value(UnixSeconds at) {
   return Xapian::sortable_serialise(static_cast<double>(at.time_since_epoch().count()));
@@ -105,22 +127,21 @@ Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stem
   document.add_value(kPublishedSlot, published_value(item.published_at));
   document.add_value(kOrderSlot, order_key(item.published_at, item.id));
   document.set_data(item.id.str());
+  const std::string all = document.serialise();
+  document.add_value(kItemStateSlot, time_key(item.published_at) +
+                                         big_endian(XXH3_64bits(all.data(), all.size()), kFingerprintBytes));
   return document;
 }
 
-std::string order_key(UnixSeconds published, const ItemId& item) {
-  std::uint64_t bits = static_cast<std::uint64_t>(published.time_since_epoch().count()) ^ kSignBit;
-  std::string key(kTimeBytes, '\0');
-  for (std::size_t i = kTimeBytes; i-- > 0; bits >>= 8) key[i] = static_cast<char>(bits & 0xff);
-  return key + item.str();
-}
+std::string order_key(UnixSeconds published, const ItemId& item) { return time_key(published) + item.str(); }
 
 bool is_order_key(std::string_view key) { return key.size() > kTimeBytes; }
 
-OrderKey parse_order_key(std::string_view key) {
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < kTimeBytes; ++i) bits = bits << 8 | static_cast<unsigned char>(key[i]);
-  return {UnixSeconds{seconds{static_cast<std::int64_t>(bits ^ kSignBit)}}, key.substr(kTimeBytes)};
+OrderKey parse_order_key(std::string_view key) { return {parse_time_key(key), key.substr(kTimeBytes)}; }
+
+ItemState parse_item_state(std::string_view value) {
+  if (value.size() != kTimeBytes + kFingerprintBytes) return {};
+  return {parse_time_key(value), parse_big_endian(value.substr(kTimeBytes))};
 }
 
 Xapian::Query published_within(UnixSeconds from, UnixSeconds before) {

@@ -10,12 +10,14 @@
 //   Z…           stems of the words, if a stemmer is configured
 //   value 0      published_at, sortable_serialise()           time ranges
 //   value 1      published_at and id, see order_key()         order of ties
+//   value 2      published_at and fingerprint, see ItemState  changes of the index
 //
 // Words are those of core/text/words.h.
 #pragma once
 
 #include <xapian.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -28,6 +30,7 @@ namespace freshet::search {
 
 inline constexpr Xapian::valueno kPublishedSlot = 0;
 inline constexpr Xapian::valueno kOrderSlot = 1;
+inline constexpr Xapian::valueno kItemStateSlot = 2;
 inline constexpr char kTitlePrefix = 'S';
 inline constexpr char kTagPrefix = 'K';
 inline constexpr char kUnaccentedPrefix = 'F';
@@ -55,6 +58,13 @@ struct OrderKey {
 bool is_order_key(std::string_view key);
 // REQUIRES: is_order_key(). The result points into `key`.
 OrderKey parse_order_key(std::string_view key);
+
+// Tells whether an item's document has changed without reading it.
+struct ItemState {
+  UnixSeconds published;
+  std::uint64_t fingerprint = 0;  // of the document's terms and values; 56 bits
+};
+ItemState parse_item_state(std::string_view value);  // zeros if it is none
 
 // Matches items with from ≤ published < before; without weight under OP_FILTER.
 Xapian::Query published_within(UnixSeconds from, UnixSeconds before);

@@ -22,7 +22,8 @@
 namespace freshet::text {
 namespace {
 
-constexpr int kPipelineVersion = 1;
+// Also incremented when the index stores other terms or values of an item.
+constexpr int kPipelineVersion = 2;
 
 // A run without spaces is split in pieces of this many characters: the dictionaries' time grows
 // faster than the text.

@@ -43,6 +43,17 @@ std::string difference(const feed::RecallResult& recalled, const std::vector<fee
   return {};
 }
 
+// Adds items, and changes or removes old ones.
+void change_some(RandomItems& random, const Settings& settings, const std::vector<items::Item>& items) {
+  const auto index = open_index(settings);
+  for (std::size_t i = random.below(60); i-- > 0;) {
+    items::Item changed = random.next();
+    if (random.below(2) == 0) changed.id = items[random.below(items.size())].id;
+    require_ok(random.below(4) == 0 ? index->remove(changed.id) : index->put(changed));
+  }
+  require_ok(index->commit());
+}
+
 RecallSettings random_decay(RandomItems& random) {
   RecallSettings settings;
   settings.decay_offset = seconds{static_cast<std::int64_t>(random.below(3) * random.below(200000))};
@@ -55,8 +66,10 @@ struct Counts {
   int searches = 0, cut = 0;
 };
 
-void compare(RandomItems& random, const Xapian::Database& database, const RecallSettings& decay_settings,
-             Counts& counts) {
+// With a memory of recent items, which outlives changes of the index, and without.
+void compare(RandomItems& random, feed::SearchSource& source, search::RecentIndex& recent,
+             const RecallSettings& decay_settings, Counts& counts) {
+  const Xapian::Database& database = source.database();
   const feed::GaussDecay decay(decay_settings);
   feed::InterestTerms interests;
   std::vector<feed::Interest> liked;
@@ -64,26 +77,36 @@ void compare(RandomItems& random, const Xapian::Database& database, const Recall
     liked.push_back({ItemId::trusted("item" + std::to_string(random.below(3000))),
                      0.1 + static_cast<double>(random.below(10))});
   }
-  const auto interest_query = [&](double weight) { return interests.build_query(database, liked, weight); };
-  const feed::MatchQuery queries[] = {
-      {feed::text_query(random.words(1 + random.below(13)), Xapian::Stem(), database).query, true},
-      {interest_query(1), false},
-      {interest_query(0.02), false, 1},
-      {interest_query(static_cast<double>(1 + random.below(100)) / 10), false, 1},
-      {Xapian::Query(), false},
-      {Xapian::Query(), false, 1}};
+  const auto interest_query = [&](double weight, double base) {
+    return feed::MatchQuery{{}, false, base, interests.weigh(database, liked, weight)};
+  };
+  feed::TextQuery text = feed::text_query(random.words(1 + random.below(13)), Xapian::Stem(), database);
+  REQUIRE(text.query.get_description() == feed::any_of(text.alternatives).get_description());
+  const feed::MatchQuery queries[] = {{text.query, true, 0, text.alternatives},
+                                      interest_query(1, 0),
+                                      interest_query(0.02, 1),
+                                      interest_query(static_cast<double>(1 + random.below(100)) / 10, 1),
+                                      {Xapian::Query(), false},
+                                      {Xapian::Query(), false, 1}};
   const UnixSeconds now = kNow - seconds{static_cast<std::int64_t>(random.below(3) * random.below(900000))};
-  for (const auto& [terms, matches_only, base] : queries) {
+  for (const auto& [given, matches_only, base, alternatives] : queries) {
+    const Xapian::Query terms = given.empty() ? feed::any_of(alternatives) : given;
     const auto all = brute_force_search(database, terms, matches_only, decay, now, base);
     for (const std::size_t size :
          {std::size_t{1}, 1 + random.below(60), std::size_t{500}, std::size_t{5000}}) {
-      const feed::RecallResult recalled =
-          feed::ExactTop(database, {terms, matches_only, base}, decay, now, size).search();
-      const std::string wrong = difference(recalled, all, size);
-      INFO("size " << size << ", query " << terms.get_description() << ": " << wrong);
-      REQUIRE(wrong.empty());
-      ++counts.searches;
-      counts.cut += all.size() > size ? 1 : 0;
+      for (search::RecentIndex* const memory : {static_cast<search::RecentIndex*>(nullptr), &recent}) {
+        if (memory != nullptr) memory->refresh(source.slices());
+        const feed::RecallResult recalled =
+            feed::ExactTop(database, {given, matches_only, base, alternatives}, decay, now, size, nullptr,
+                           nullptr, memory)
+                .search();
+        const std::string wrong = difference(recalled, all, size);
+        INFO("size " << size << (memory != nullptr ? ", in memory" : "") << ", query "
+                     << terms.get_description() << ": " << wrong);
+        REQUIRE(wrong.empty());
+        ++counts.searches;
+        counts.cut += all.size() > size ? 1 : 0;
+      }
     }
   }
 }
@@ -107,7 +130,13 @@ TEST_CASE("recall returns what scoring every item gives, for any items, query an
     for (items::Item& item : items) item = random.next();
     write_index(settings, items);
     const auto source = feed::make_search_source(settings.search);
-    for (int round = 0; round < 6; ++round) compare(random, source->database(), random_decay(random), counts);
+    const bool is_small = random.below(2) == 0;
+    search::RecentIndex recent(is_small ? search::RecentIndex::Limits{400, 3000}
+                                        : search::RecentIndex::Limits{});
+    for (int round = 0; round < 6; ++round) {
+      compare(random, *source, recent, random_decay(random), counts);
+      change_some(random, settings, items);
+    }
   }
   std::printf("FRESHET_SEED=%llu: %d searches agree, %d of them with more matches than requested\n",
               static_cast<unsigned long long>(seed), counts.searches, counts.cut);

@@ -1,0 +1,342 @@
+#include "core/search/recent_index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/search/search_schema.h"
+
+namespace freshet::search {
+namespace {
+
+constexpr std::size_t kReadsPerCheck = 4096;
+// Terms in memory; each needs about 700 bytes besides its postings.
+constexpr std::size_t kMaxTerms = 8192;
+// If more of a slice's items have changed, reading all of them again is faster.
+constexpr std::size_t kMaxChanges = 2000;
+
+// Checks a deadline now and then.
+class Steps {
+ public:
+  explicit Steps(const SearchDeadline* deadline) : deadline_(deadline) {}
+  void next() {
+    if (++count_ % kReadsPerCheck == 0 && deadline_ != nullptr) deadline_->check();
+  }
+
+ private:
+  const SearchDeadline* deadline_;
+  std::size_t count_ = 0;
+};
+
+std::int64_t to_unix(UnixSeconds at) { return at.time_since_epoch().count(); }
+
+}  // namespace
+
+void RecentIndex::drop_items(Slice& slice) {
+  slice.items.clear();
+  slice.lengths.clear();
+  slice.by_number.clear();
+  slice.keys.clear();
+  slice.sorted = slice.removed = 0;
+  slice.loaded_since = kNone;
+  slice.is_cut = false;
+  ++slice.postings_version;
+}
+
+void RecentIndex::refresh(const std::vector<OpenSlice>& slices) {
+  const auto is_same = [](const Slice& known, const OpenSlice& open) {
+    return known.slice == open.slice && known.uuid == open.database.get_uuid();
+  };
+  if (!std::equal(slices_.begin(), slices_.end(), slices.begin(), slices.end(), is_same)) {
+    slices_.clear();
+    terms_.clear();
+    postings_ = 0;
+    for (const OpenSlice& each : slices) {
+      Slice& added = slices_.emplace_back();
+      added.slice = each.slice;
+      added.uuid = each.database.get_uuid();
+    }
+  }
+  double total_length = 0;
+  documents_ = 0;
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    Slice& slice = slices_[i];
+    slice.database = slices[i].database;
+    const Xapian::rev revision = slice.database.get_revision();
+    if (revision != slice.revision) {
+      slice.revision = revision;
+      slice.documents = slice.database.get_doccount();
+      slice.total_length = slice.database.get_total_length();
+      ++slice.frequencies_version;
+      slice.is_current = false;
+    }
+    documents_ += static_cast<double>(slice.documents);
+    total_length += static_cast<double>(slice.total_length);
+  }
+  average_length_ = documents_ > 0 ? total_length / documents_ : 0;
+  if (postings_ > limits_.postings || terms_.size() > kMaxTerms) forget_old_terms();
+  ++searches_;
+}
+
+std::size_t RecentIndex::item_count() const {
+  std::size_t sum = 0;
+  for (const Slice& each : slices_) sum += each.items.size();
+  return sum;
+}
+
+std::int64_t RecentIndex::load_since(std::int64_t begin, const SearchDeadline* deadline) {
+  if (item_count() > limits_.items) {
+    for (Slice& each : slices_) drop_items(each);
+  }
+  std::int64_t since = kNone;
+  for (auto slice = slices_.rbegin(); slice != slices_.rend(); ++slice) {
+    const std::int64_t slice_begin = to_unix(slice->slice.begin);
+    if (!slice->is_current && slice->loaded_since != kNone) compare(*slice, deadline);
+    if (slice->loaded_since > std::max(begin, slice_begin) && !slice->is_cut) load(*slice, begin, deadline);
+    if (slice->loaded_since == kNone) return since;
+    since = slice->loaded_since;
+    if (since > slice_begin || since <= begin) return since;
+  }
+  return since;
+}
+
+// Loads more than is asked for, so that the time that passes and deeper searches seldom load again.
+void RecentIndex::load(Slice& slice, std::int64_t begin, const SearchDeadline* deadline) {
+  drop_items(slice);
+  const std::size_t others = item_count();
+  const std::size_t max_items = limits_.items / 4 * 3;  // the rest is for those that are added
+  if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return;
+  std::vector<ReadItem> found;
+  std::int64_t newest = begin;
+  Steps steps(deadline);
+  for (auto each = slice.database.valuestream_begin(kItemStateSlot);
+       each != slice.database.valuestream_end(kItemStateSlot); ++each) {
+    steps.next();
+    const ItemState state = parse_item_state(*each);
+    newest = std::max(newest, to_unix(state.published));
+    found.push_back({to_unix(state.published), state.fingerprint, each.get_docid()});
+  }
+  const std::int64_t slice_begin = to_unix(slice.slice.begin);
+  std::int64_t since = std::max(slice_begin, begin - (newest - begin) / 2);
+  const auto is_older = [](const ReadItem& a, const ReadItem& b) { return a.published < b.published; };
+  std::erase_if(found, [&](const ReadItem& each) { return each.published < since; });
+  std::sort(found.begin(), found.end(), is_older);
+  if (others + found.size() > max_items) {
+    slice.is_cut = true;
+    if (others >= max_items) return;
+    // Items of one second are all in memory, or none of them.
+    const std::size_t excess = others + found.size() - max_items;
+    since = found[excess - 1].published + 1;
+    std::erase_if(found, [&](const ReadItem& each) { return each.published < since; });
+    if (found.empty()) return;
+  }
+  slice.by_number.assign(slice.database.get_lastdocid() + 1, kAbsent);
+  slice.items.reserve(found.size());
+  for (const ReadItem& each : found) {
+    steps.next();
+    add_item(slice, each);
+  }
+  slice.sorted = slice.items.size();
+  slice.loaded_since = since;
+  slice.is_current = true;
+}
+
+std::uint32_t RecentIndex::add_item(Slice& slice, const ReadItem& item) {
+  const std::string key = slice.database.get_document(item.document, Xapian::DOC_ASSUME_VALID).get_value(kOrderSlot);
+  if (!is_order_key(key)) throw Xapian::DatabaseModifiedError("an item has no order key");
+  const auto number = static_cast<std::uint32_t>(slice.items.size());
+  slice.items.push_back({item.published, item.fingerprint, item.document,
+                         static_cast<std::uint32_t>(slice.keys.size()), static_cast<std::uint16_t>(key.size())});
+  slice.keys += key;
+  slice.lengths.push_back(slice.database.get_doclength(item.document));
+  slice.by_number[item.document] = number;
+  return number;
+}
+
+// Brings the items of a slice that has changed up to date.
+void RecentIndex::compare(Slice& slice, const SearchDeadline* deadline) {
+  const std::int64_t since = slice.loaded_since;
+  slice.loaded_since = kNone;  // until this succeeds
+  if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return drop_items(slice);
+  slice.by_number.resize(slice.database.get_lastdocid() + 1, kAbsent);
+  std::vector<ReadItem> added;
+  std::vector<bool> is_present(slice.items.size());
+  Steps steps(deadline);
+  for (auto each = slice.database.valuestream_begin(kItemStateSlot);
+       each != slice.database.valuestream_end(kItemStateSlot); ++each) {
+    steps.next();
+    const ItemState state = parse_item_state(*each);
+    const std::int64_t published = to_unix(state.published);
+    if (published < since) continue;
+    const std::uint32_t document = each.get_docid();
+    const std::uint32_t known = slice.by_number[document];
+    if (known != kAbsent && slice.items[known].fingerprint == state.fingerprint &&
+        slice.items[known].published == published)
+      is_present[known] = true;
+    else
+      added.push_back({published, state.fingerprint, document});
+  }
+  for (std::uint32_t i = 0; i < is_present.size(); ++i) {
+    Item& item = slice.items[i];
+    if (is_present[i] || item.document == 0) continue;
+    slice.by_number[item.document] = kAbsent;
+    item.document = 0;
+    ++slice.removed;
+  }
+  const std::size_t unsorted = slice.items.size() - slice.sorted + added.size();
+  if (added.size() > kMaxChanges || slice.removed + unsorted > kMaxChanges + slice.items.size() / 4)
+    return drop_items(slice);
+  std::sort(added.begin(), added.end(),
+            [](const ReadItem& a, const ReadItem& b) { return a.published < b.published; });
+  const auto index = static_cast<std::size_t>(&slice - slices_.data());
+  for (const ReadItem& each : added) {
+    steps.next();
+    add_postings(index, add_item(slice, each));
+  }
+  slice.loaded_since = since;
+  slice.is_current = true;
+}
+
+void RecentIndex::add_postings(std::size_t index, std::uint32_t item) {
+  Slice& slice = slices_[index];
+  const std::uint32_t document = slice.items[item].document;
+  for (auto each = slice.database.termlist_begin(document); each != slice.database.termlist_end(document);
+       ++each) {
+    const auto found = terms_.find(*each);
+    if (found == terms_.end()) continue;
+    TermSlice& in_slice = found->second.slices[index];
+    if (in_slice.postings_version != slice.postings_version) continue;
+    const std::uint32_t frequency = each.get_wdf();
+    if (frequency > kMaxFrequency) found->second.is_too_frequent = true;
+    in_slice.postings.push_back(item << kFrequencyBits | std::min(frequency, kMaxFrequency));
+    ++postings_;
+  }
+}
+
+RecentIndex::Term& RecentIndex::find_term(const std::string& name) {
+  Term& term = terms_[name];
+  term.last_used = searches_;
+  term.slices.resize(slices_.size());
+  return term;
+}
+
+std::uint64_t RecentIndex::frequency(const std::string& name, Term& term) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    TermSlice& in_slice = term.slices[i];
+    if (in_slice.frequency_version != slices_[i].frequencies_version) {
+      in_slice.frequency = slices_[i].database.get_termfreq(name);
+      in_slice.frequency_version = slices_[i].frequencies_version;
+    }
+    sum += in_slice.frequency;
+  }
+  return sum;
+}
+
+std::uint64_t RecentIndex::term_frequency(const std::string& term) {
+  return frequency(term, find_term(term));
+}
+
+// False if a posting does not fit.
+bool RecentIndex::load_postings(const std::string& name, Term& term, std::size_t index) {
+  Slice& slice = slices_[index];
+  TermSlice& in_slice = term.slices[index];
+  if (in_slice.postings_version == slice.postings_version) return !term.is_too_frequent;
+  postings_ -= in_slice.postings.size();
+  in_slice.postings.clear();
+  for (auto each = slice.database.postlist_begin(name); each != slice.database.postlist_end(name); ++each) {
+    const std::uint32_t item = slice.by_number[*each];
+    if (item == kAbsent) continue;
+    const std::uint32_t frequency = each.get_wdf();
+    if (frequency > kMaxFrequency) term.is_too_frequent = true;
+    in_slice.postings.push_back(item << kFrequencyBits | std::min(frequency, kMaxFrequency));
+  }
+  std::sort(in_slice.postings.begin(), in_slice.postings.end());
+  in_slice.postings.shrink_to_fit();
+  postings_ += in_slice.postings.size();
+  in_slice.postings_version = slice.postings_version;
+  return !term.is_too_frequent;
+}
+
+// The weight of a term in an item that consists of it: BM25 without the part that depends on the
+// item.
+double RecentIndex::term_weight(double frequency, double factor) const {
+  constexpr double kK1 = 1;
+  double odds = (documents_ - frequency + 0.5) / (frequency + 0.5);
+  if (odds < 2) odds = odds * 0.5 + 1;  // as Xapian: never negative
+  return std::log(odds) * factor * (kK1 + 1);
+}
+
+double RecentIndex::highest_weight(const std::vector<WeightedTerm>& terms) {
+  double sum = 0;
+  for (const WeightedTerm& each : terms)
+    sum += term_weight(static_cast<double>(frequency(each.name, find_term(each.name))), each.factor);
+  return sum;
+}
+
+std::optional<std::vector<RecentIndex::Match>> RecentIndex::match(const std::vector<WeightedTerm>& terms,
+                                                                  std::int64_t begin, std::int64_t end,
+                                                                  const SearchDeadline* deadline) {
+  std::vector<Match> matches;
+  std::vector<std::uint32_t> matched;
+  const double per_length = average_length_ > 0 ? 1 / average_length_ : 0;
+  for (std::size_t i = slices_.size(); i-- > 0;) {
+    Slice& slice = slices_[i];
+    if (to_unix(slice.slice.begin) >= end) continue;
+    if (slice.loaded_since == kNone) break;
+    const auto oldest = std::partition_point(
+        slice.items.begin(), slice.items.begin() + static_cast<std::ptrdiff_t>(slice.sorted),
+        [&](const Item& each) { return each.published < begin; });
+    const auto first = static_cast<std::uint32_t>(oldest - slice.items.begin());
+    const std::uint32_t first_posting = first << kFrequencyBits;
+    for (const WeightedTerm& each : terms) {
+      if (deadline != nullptr) deadline->check();
+      if (!load_postings(each.name, find_term(each.name), i)) return std::nullopt;
+    }
+    // Nothing is thrown from here to the end of the slice.
+    slice.weights.resize(slice.items.size(), -1.0);
+    matched.clear();
+    for (const WeightedTerm& each : terms) {
+      Term& term = find_term(each.name);
+      const double weight = term_weight(static_cast<double>(frequency(each.name, term)), each.factor);
+      const auto& postings = term.slices[i].postings;
+      for (auto posting = postings.rbegin(); posting != postings.rend() && *posting >= first_posting;
+           ++posting) {
+        const std::uint32_t item = *posting >> kFrequencyBits;
+        const double frequency_in_item = *posting & kMaxFrequency;
+        double& sum = slice.weights[item];
+        if (sum < 0) {
+          sum = 0;
+          matched.push_back(item);
+        }
+        const double length = std::max(slice.lengths[item] * per_length, 0.5);
+        sum += weight * (frequency_in_item / (length * 0.5 + 0.5 + frequency_in_item));
+      }
+    }
+    for (const std::uint32_t number : matched) {
+      const Item& item = slice.items[number];
+      const double weight = std::exchange(slice.weights[number], -1.0);
+      if (item.document == 0 || item.published < begin || item.published >= end) continue;
+      matches.push_back({weight, item.published,
+                         std::string_view(slice.keys).substr(item.key_offset, item.key_bytes)});
+    }
+    if (to_unix(slice.slice.begin) <= begin) break;
+  }
+  return matches;
+}
+
+// Forgets the half of the terms that was not used for longest.
+void RecentIndex::forget_old_terms() {
+  std::vector<std::uint64_t> uses;
+  uses.reserve(terms_.size());
+  for (const auto& [name, term] : terms_) uses.push_back(term.last_used);
+  const auto middle = uses.begin() + static_cast<std::ptrdiff_t>(uses.size() / 2);
+  std::nth_element(uses.begin(), middle, uses.end());
+  std::erase_if(terms_, [&](const auto& each) {
+    if (each.second.last_used > *middle) return false;
+    for (const TermSlice& in_slice : each.second.slices) postings_ -= in_slice.postings.size();
+    return true;
+  });
+}
+
+}  // namespace freshet::search
