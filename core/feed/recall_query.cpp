@@ -29,6 +29,18 @@ double inverse_frequency(const Xapian::Database& database, double documents_with
 
 Query join(Query::op type, const std::vector<Query>& parts) { return {type, parts.begin(), parts.end()}; }
 
+std::vector<Query> weighted(const std::vector<search::WeightedTerm>& terms) {
+  std::vector<Query> parts;
+  parts.reserve(terms.size());
+  for (const search::WeightedTerm& each : terms) {
+    if (each.factor == 1)
+      parts.emplace_back(each.name);
+    else
+      parts.emplace_back(Query::OP_SCALE_WEIGHT, Query(each.name), each.factor);
+  }
+  return parts;
+}
+
 // Turns clauses into a query of at most kMaxQueryTerms terms.
 class QueryBuilder {
  public:
@@ -51,7 +63,9 @@ class QueryBuilder {
       Query part = each.is_phrase ? phrase(each.tokens) : half_weighted(fragments(each.tokens));
       if (!part.empty()) optional.push_back(std::move(part));
     }
-    Query query = Query(Query::OP_OR, any_of(words), join(Query::OP_OR, optional));
+    std::vector<Query> alternatives = weighted(words);
+    alternatives.insert(alternatives.end(), optional.begin(), optional.end());
+    Query query = join(Query::OP_OR, alternatives);
     if (!required.empty()) query = Query(Query::OP_AND_MAYBE, join(Query::OP_AND, required), query);
     if (!excluded.empty()) query = Query(Query::OP_AND_NOT, query, join(Query::OP_OR, excluded));
     if (!optional.empty() || !required.empty() || !excluded.empty()) words.clear();
@@ -86,8 +100,7 @@ class QueryBuilder {
       add_variant(stemmer_.is_none() ? unaccented : search::kStemPrefix + stemmer_(unaccented), main, out);
   }
   // Without this, a rarer variant would outweigh the exact spelling.
-  void add_variant(const std::string& name, const std::string& main,
-                   std::vector<search::WeightedTerm>& out) {
+  void add_variant(const std::string& name, const std::string& main, std::vector<search::WeightedTerm>& out) {
     double weight = kVariantWeight;
     if (is_local_) {
       const double with_variant = database_.get_termfreq(name);
@@ -185,19 +198,12 @@ TextQuery text_query(std::string_view text, const Xapian::Stem& stemmer, const X
 }
 
 Xapian::Query any_of(const std::vector<search::WeightedTerm>& terms) {
-  std::vector<Query> parts;
-  parts.reserve(terms.size());
-  for (const search::WeightedTerm& each : terms) {
-    if (each.factor == 1)
-      parts.emplace_back(each.name);
-    else
-      parts.emplace_back(Query::OP_SCALE_WEIGHT, Query(each.name), each.factor);
-  }
-  return join(Query::OP_OR, parts);
+  return join(Query::OP_OR, weighted(terms));
 }
 
 std::uint32_t InterestTerms::number_of(std::string name) {
-  const auto [entry, is_new] = numbers_.try_emplace(std::move(name), static_cast<std::uint32_t>(terms_.size()));
+  const auto [entry, is_new] =
+      numbers_.try_emplace(std::move(name), static_cast<std::uint32_t>(terms_.size()));
   if (is_new) terms_.push_back({entry->first, 0, {}});
   return entry->second;
 }
@@ -261,7 +267,8 @@ std::vector<search::WeightedTerm> InterestTerms::weigh(const Xapian::Database& d
   const std::size_t count = std::min(best.size(), kMaxTerms);
   std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(count), best.end(),
                     [&](const Choice& a, const Choice& b) {
-                      return a.worth != b.worth ? a.worth > b.worth : terms_[a.term].name < terms_[b.term].name;
+                      return a.worth != b.worth ? a.worth > b.worth
+                                                : terms_[a.term].name < terms_[b.term].name;
                     });
   best.resize(count);
   double worth = 0;

@@ -85,13 +85,15 @@ std::size_t RecentIndex::item_count() const {
 }
 
 std::int64_t RecentIndex::load_since(std::int64_t begin, const SearchDeadline* deadline) {
+  for (Slice& each : slices_) {
+    if (!each.is_current && each.loaded_since != kNone) compare(each, deadline);
+  }
   if (item_count() > limits_.items) {
     for (Slice& each : slices_) drop_items(each);
   }
   std::int64_t since = kNone;
   for (auto slice = slices_.rbegin(); slice != slices_.rend(); ++slice) {
     const std::int64_t slice_begin = to_unix(slice->slice.begin);
-    if (!slice->is_current && slice->loaded_since != kNone) compare(*slice, deadline);
     if (slice->loaded_since > std::max(begin, slice_begin) && !slice->is_cut) load(*slice, begin, deadline);
     if (slice->loaded_since == kNone) return since;
     since = slice->loaded_since;
@@ -142,11 +144,13 @@ void RecentIndex::load(Slice& slice, std::int64_t begin, const SearchDeadline* d
 }
 
 std::uint32_t RecentIndex::add_item(Slice& slice, const ReadItem& item) {
-  const std::string key = slice.database.get_document(item.document, Xapian::DOC_ASSUME_VALID).get_value(kOrderSlot);
+  const std::string key =
+      slice.database.get_document(item.document, Xapian::DOC_ASSUME_VALID).get_value(kOrderSlot);
   if (!is_order_key(key)) throw Xapian::DatabaseModifiedError("an item has no order key");
   const auto number = static_cast<std::uint32_t>(slice.items.size());
   slice.items.push_back({item.published, item.fingerprint, item.document,
-                         static_cast<std::uint32_t>(slice.keys.size()), static_cast<std::uint16_t>(key.size())});
+                         static_cast<std::uint32_t>(slice.keys.size()),
+                         static_cast<std::uint16_t>(key.size())});
   slice.keys += key;
   slice.lengths.push_back(slice.database.get_doclength(item.document));
   slice.by_number[item.document] = number;
@@ -284,9 +288,9 @@ std::optional<std::vector<RecentIndex::Match>> RecentIndex::match(const std::vec
     Slice& slice = slices_[i];
     if (to_unix(slice.slice.begin) >= end) continue;
     if (slice.loaded_since == kNone) break;
-    const auto oldest = std::partition_point(
-        slice.items.begin(), slice.items.begin() + static_cast<std::ptrdiff_t>(slice.sorted),
-        [&](const Item& each) { return each.published < begin; });
+    const auto oldest = std::partition_point(slice.items.begin(),
+                                             slice.items.begin() + static_cast<std::ptrdiff_t>(slice.sorted),
+                                             [&](const Item& each) { return each.published < begin; });
     const auto first = static_cast<std::uint32_t>(oldest - slice.items.begin());
     const std::uint32_t first_posting = first << kFrequencyBits;
     for (const WeightedTerm& each : terms) {
@@ -317,8 +321,8 @@ std::optional<std::vector<RecentIndex::Match>> RecentIndex::match(const std::vec
       const Item& item = slice.items[number];
       const double weight = std::exchange(slice.weights[number], -1.0);
       if (item.document == 0 || item.published < begin || item.published >= end) continue;
-      matches.push_back({weight, item.published,
-                         std::string_view(slice.keys).substr(item.key_offset, item.key_bytes)});
+      matches.push_back(
+          {weight, item.published, std::string_view(slice.keys).substr(item.key_offset, item.key_bytes)});
     }
     if (to_unix(slice.slice.begin) <= begin) break;
   }

@@ -126,7 +126,7 @@ class RecentIndex {
   std::size_t item_count() const;
   void forget_old_terms();
 
-  const Limits limits_;
+  Limits limits_;
   std::vector<Slice> slices_;  // oldest first
   double documents_ = 0, average_length_ = 0;
   std::unordered_map<std::string, Term> terms_;

@@ -35,7 +35,8 @@ std::string time_key(UnixSeconds at) {
 }
 
 UnixSeconds parse_time_key(std::string_view key) {
-  return UnixSeconds{seconds{static_cast<std::int64_t>(parse_big_endian(key.substr(0, kTimeBytes)) ^ kSignBit)}};
+  return UnixSeconds{
+      seconds{static_cast<std::int64_t>(parse_big_endian(key.substr(0, kTimeBytes)) ^ kSignBit)}};
 }
 
 std::string published_value(UnixSeconds at) {

@@ -1,0 +1,221 @@
+// The memory of recent items: its weights are Xapian's, and it follows changes of the index. What
+// searches make of it is compared with scoring every item in tests/feed/exactness_test.cpp.
+#include <map>
+
+#include "core/feed/recall_query.h"
+#include "core/feed/recall_source.h"
+#include "core/search/recent_index.h"
+#include "tests/search/corpus.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using search::RecentIndex;
+
+namespace {
+
+using Weights = std::map<std::string, double>;  // by item
+
+std::int64_t unix_time(UnixSeconds at) { return at.time_since_epoch().count(); }
+
+struct Fixture {
+  Fixture() { settings.search.index = folder / "index"; }
+
+  void change(const std::function<void(search::SearchIndex&)>& work) {
+    const auto index = open_index(settings);
+    work(*index);
+    require_ok(index->commit());
+  }
+  void put(const std::vector<items::Item>& items) {
+    change([&](search::SearchIndex& index) {
+      for (const items::Item& each : items) require_ok(index.put(each));
+    });
+  }
+  // Loads the items since `begin`. Returns the time since which they are in memory.
+  std::int64_t load(UnixSeconds begin) {
+    source->database();
+    recent.refresh(source->slices());
+    return recent.load_since(unix_time(begin), nullptr);
+  }
+  // Of the items in memory since `begin`.
+  Weights match(const std::vector<search::WeightedTerm>& terms, UnixSeconds begin,
+                UnixSeconds end = kNow + seconds{1}) {
+    load(begin);
+    const auto matches = recent.match(terms, unix_time(begin), unix_time(end), nullptr);
+    REQUIRE(matches.has_value());
+    Weights out;
+    for (const RecentIndex::Match& each : *matches) {
+      const search::OrderKey key = search::parse_order_key(each.order_key);
+      CHECK(unix_time(key.published) == each.published);
+      CHECK(out.emplace(key.item, each.weight).second);
+    }
+    return out;
+  }
+  Weights search_xapian(const std::vector<search::WeightedTerm>& terms) {
+    Xapian::Enquire enquire(source->database());
+    enquire.set_query(feed::any_of(terms));
+    const Xapian::MSet found = enquire.get_mset(0, 100000);
+    Weights out;
+    for (auto each = found.begin(); each != found.end(); ++each)
+      out.emplace(each.get_document().get_data(), each.get_weight());
+    return out;
+  }
+
+  const TemporaryFolder folder;
+  Settings settings;
+  std::unique_ptr<feed::SearchSource> source;
+  RecentIndex recent{{1000, 20000}};
+};
+
+void check_equal(const Weights& got, const Weights& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (const auto& [item, weight] : expected) {
+    INFO(item);
+    REQUIRE(got.contains(item));
+    CHECK(got.at(item) == Approx(weight).epsilon(1e-12));
+  }
+}
+
+const std::vector<search::WeightedTerm> kRed{{"red", 1}};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "weights are those of Xapian, whatever the frequencies and lengths", "[recent]") {
+  RandomItems random(5);
+  std::vector<items::Item> items(500);
+  for (items::Item& each : items) {
+    each = random.next();
+    each.published_at = std::min(each.published_at, kNow);
+  }
+  items.push_back(item("often", "w0 w0 w0 w1"));
+  items.back().text = std::string(200, 'x') + " w1 w1 w1 w1 w1 w1 w1 w1 w1";
+  put(items);
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex();
+  const std::vector<search::WeightedTerm> terms{{"w0", 1}, {"w1", 0.5},    {"Ktag1", 0.001},
+                                                {"w1", 2}, {"nowhere", 1}, {"w300", 1}};
+  const Weights got = match(terms, UnixSeconds{});
+  REQUIRE(got.size() > 100);
+  check_equal(got, search_xapian(terms));
+  double highest = 0;
+  for (const auto& [name, weight] : got) highest = std::max(highest, weight);
+  CHECK(recent.highest_weight(terms) >= highest);
+  CHECK(recent.term_frequency("w0") == source->database().get_termfreq("w0"));
+}
+
+TEST_CASE_METHOD(Fixture, "items and postings follow each commit", "[recent]") {
+  put({item("a", "red fox"), item("b", "blue sky", kNow - kDay), item("old", "red", kNow - 300 * kDay)});
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex();
+  check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
+
+  SECTION("an item is added") { put({item("c", "red red", kNow - kDay)}); }
+  SECTION("an item has other words at the same time") { put({item("b", "red sky", kNow - kDay)}); }
+  SECTION("an item no longer has the word") { put({item("a", "white fox")}); }
+  SECTION("an item moves within a week") { put({item("a", "red fox", kNow - 2 * kDay)}); }
+  SECTION("an item moves to another week") { put({item("a", "red fox", kNow - 100 * kDay)}); }
+  SECTION("an item is removed") {
+    change([](search::SearchIndex& index) { require_ok(index.remove(ItemId::trusted("a"))); });
+  }
+  SECTION("another index has the same names of files") {
+    std::filesystem::remove_all(folder / "index");
+    put({item("a", "red red red"), item("b", "red", kNow - kDay), item("old", "red", kNow - 300 * kDay)});
+  }
+  SECTION("more items are added than it compares") {
+    std::vector<items::Item> more(2500);
+    for (std::size_t i = 0; i < more.size(); ++i)
+      more[i] = item("m" + std::to_string(i), i % 3 == 0 ? "red" : "blue", kNow - seconds{i});
+    put(more);
+  }
+  check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
+}
+
+TEST_CASE_METHOD(Fixture, "only items published in the range match", "[recent]") {
+  put({item("a", "red"), item("b", "red", kNow - seconds{10}), item("c", "red", kNow - seconds{20}),
+       item("later", "red", kNow + seconds{5})});
+  source = feed::make_search_source(settings.search);
+  const Weights got = match(kRed, kNow - seconds{10}, kNow);
+  REQUIRE(got.size() == 1);
+  CHECK(got.contains("b"));
+  put({item("d", "red", kNow - seconds{15}), item("e", "red", kNow - seconds{5})});  // added out of order
+  CHECK(match(kRed, kNow - seconds{10}, kNow).size() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "the newest items are in memory, up to a limit", "[recent]") {
+  std::vector<items::Item> items(2000);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = item("i" + std::to_string(i), "red", kNow - seconds{static_cast<std::int64_t>(i) / 2 * 10});
+  put(items);
+  source = feed::make_search_source(settings.search);
+  CHECK(load(kNow - seconds{100}) <= unix_time(kNow - seconds{100}));
+  const std::int64_t since = load(UnixSeconds{});
+  // Three quarters of the limit; two items of each second are both in memory.
+  CHECK(since > unix_time(kNow - seconds{3750}));
+  CHECK(since < unix_time(kNow - seconds{3730}));
+  CHECK(load(UnixSeconds{}) == since);
+  CHECK(match(kRed, UnixSeconds{seconds{since}}).size() == 750);
+
+  std::vector<items::Item> more(300);  // beyond the limit: the oldest are dropped
+  for (std::size_t i = 0; i < more.size(); ++i) more[i] = item("m" + std::to_string(i), "red");
+  put(more);
+  const std::int64_t later = load(UnixSeconds{});
+  CHECK(later > since);
+  CHECK(match(kRed, UnixSeconds{seconds{later}}).size() <= 750);
+  CHECK(match(kRed, kNow).size() == 302);
+}
+
+TEST_CASE_METHOD(Fixture, "more items of one second than the limit are not in memory", "[recent]") {
+  std::vector<items::Item> items(1000);
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = item("i" + std::to_string(i), "red");
+  put(items);
+  source = feed::make_search_source(settings.search);
+  CHECK(load(UnixSeconds{}) == RecentIndex::kNone);
+}
+
+TEST_CASE_METHOD(Fixture, "a word that is too frequent in an item is not matched in memory", "[recent]") {
+  items::Item repeated = item("a", "red");
+  for (int i = 0; i < 300; ++i) repeated.text += " red";
+  put({repeated, item("b", "blue")});
+  source = feed::make_search_source(settings.search);
+  load(UnixSeconds{});
+  CHECK_FALSE(recent.match(kRed, 0, unix_time(kNow) + 1, nullptr).has_value());
+  CHECK(match({{"blue", 1}}, UnixSeconds{}).size() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "an index without the items' states is not used", "[recent]") {
+  put({item("a", "red")});
+  source = feed::make_search_source(settings.search);
+  source->database();
+  Xapian::WritableDatabase writer((folder / "index" / source->slices().front().slice.folder_name()).string());
+  Xapian::Document document = writer.get_document(1);
+  document.remove_value(search::kItemStateSlot);
+  writer.replace_document(1, document);
+  writer.commit();
+  CHECK(load(UnixSeconds{}) == RecentIndex::kNone);
+}
+
+TEST_CASE_METHOD(Fixture, "a search that is out of time leaves the memory usable", "[recent]") {
+  std::vector<items::Item> items(700);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = item("i" + std::to_string(i), "red", kNow - seconds{i});
+  put(items);
+  source = feed::make_search_source(settings.search);
+  load(UnixSeconds{});
+  const search::SearchDeadline over(std::chrono::microseconds{1});
+  CHECK_THROWS_AS(recent.match(kRed, 0, unix_time(kNow) + 1, &over), search::SearchTimeout);
+  check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
+}
+
+TEST_CASE_METHOD(Fixture, "words that were not used for longest are forgotten", "[recent]") {
+  std::vector<items::Item> items(700);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = item("i" + std::to_string(i), "red w" + std::to_string(i % 50), kNow - seconds{i});
+  put(items);
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex({1000, 800});
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 50; ++i) {
+      const std::vector<search::WeightedTerm> terms{{"red", 1}, {"w" + std::to_string(i), 1}};
+      check_equal(match(terms, UnixSeconds{}), search_xapian(terms));
+    }
+  }
+}
