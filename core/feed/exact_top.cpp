@@ -181,7 +181,8 @@ bool ExactTop::match_recent(Range& range) {
                      ranks_higher);
     scored.resize(wanted_);
   }
-  for (const auto& [score, match] : scored) hits_.push_back({score, std::string(match->order_key)});
+  for (const auto& [score, match] : scored)
+    hits_.push_back({score, match->published, copy_id(search::parse_order_key(match->order_key).item)});
   keep_best_hits();
   return true;
 }
@@ -221,13 +222,21 @@ double ExactTop::add_hits(const Xapian::MSet& matches) {
   double lowest_weight = 0;
   for (auto each = matches.begin(); each != matches.end(); ++each) {
     lowest_weight = each.get_weight();
-    Hit hit{0, order_key_of(each)};
-    hit.score = score_of(lowest_weight, seconds{std::max<std::int64_t>(
-                                            0, now_ - to_unix(search::parse_order_key(hit.key).published))});
-    if (!is_full_ || hit.score >= nth_score_ * kBoundTolerance) hits_.push_back(std::move(hit));
+    const std::string key = order_key_of(each);
+    const search::OrderKey read = search::parse_order_key(key);
+    const std::int64_t published = to_unix(read.published);
+    const double score = score_of(lowest_weight, seconds{std::max<std::int64_t>(0, now_ - published)});
+    if (!is_full_ || score >= nth_score_ * kBoundTolerance)
+      hits_.push_back({score, published, copy_id(read.item)});
   }
   keep_best_hits();
   return lowest_weight;
+}
+
+std::string_view ExactTop::copy_id(std::string_view id) {
+  char* const copy = static_cast<char*>(ids_.allocate(id.size(), 1));
+  std::copy(id.begin(), id.end(), copy);
+  return {copy, id.size()};
 }
 
 // Removes hits that are not among the best `wanted_` of hits and newest items.
@@ -236,10 +245,10 @@ void ExactTop::keep_best_hits() {
   std::vector<const Hit*> all;
   all.reserve(hits_.size() + newest_hits_.size());
   for (const Hit& each : hits_) {
-    if (newest_hits_.empty() || matched.insert(each.key).second) all.push_back(&each);
+    if (newest_hits_.empty() || matched.insert(each.item).second) all.push_back(&each);
   }
   for (const Hit& each : newest_hits_) {
-    if (!matched.contains(each.key)) all.push_back(&each);
+    if (!matched.contains(each.item)) all.push_back(&each);
   }
   is_full_ = all.size() >= wanted_;
   if (!is_full_) return;
@@ -256,8 +265,8 @@ void ExactTop::load_newest() {
     const std::size_t count = std::min(newest.size(), wanted_);
     newest_hits_.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      newest_hits_.push_back({score_of(0, seconds{now_ - to_unix(newest[i].published_at)}),
-                              search::order_key(newest[i].published_at, newest[i].item)});
+      const std::int64_t published = to_unix(newest[i].published_at);
+      newest_hits_.push_back({score_of(0, seconds{now_ - published}), published, newest[i].item.view()});
     }
   };
   try {
@@ -270,12 +279,12 @@ void ExactTop::load_newest() {
 }
 
 void ExactTop::add_newest_to_hits() {
-  std::unordered_set<std::string> matched;
+  std::unordered_set<std::string_view> matched;
   if (!newest_hits_.empty()) {
-    for (const Hit& each : hits_) matched.insert(each.key);
+    for (const Hit& each : hits_) matched.insert(each.item);
   }
-  for (Hit& each : newest_hits_) {
-    if (!matched.contains(each.key)) hits_.push_back(std::move(each));
+  for (const Hit& each : newest_hits_) {
+    if (!matched.contains(each.item)) hits_.push_back(each);
   }
   newest_hits_.clear();
 }
@@ -283,7 +292,7 @@ void ExactTop::add_newest_to_hits() {
 // Appends items without a score, newest first. All items with a score are in hits_.
 void ExactTop::append_unscored() {
   std::unordered_set<std::string> known;
-  for (const Hit& each : hits_) known.emplace(search::parse_order_key(each.key).item);
+  for (const Hit& each : hits_) known.emplace(each.item);
   const std::size_t missing = wanted_ - hits_.size();
   if (query_.matches_only) return find_newest(terms(), missing, std::move(known), unscored_);
   const auto append_unknown = [&](const std::vector<Candidate>& newest) {
@@ -349,9 +358,9 @@ RecallResult ExactTop::build_result() {
   // An item that is being moved between time slices may be in both.
   std::unordered_set<std::string_view> added;
   for (const Hit& each : hits_) {
-    const search::OrderKey key = search::parse_order_key(each.key);
-    if (!added.insert(key.item).second) continue;
-    result.candidates.push_back({ItemId::trusted(std::string(key.item)), each.score, key.published});
+    if (!added.insert(each.item).second) continue;
+    result.candidates.push_back(
+        {ItemId::trusted(std::string(each.item)), each.score, from_unix(each.published)});
   }
   unscored_.resize(std::min(unscored_.size(), size_ - result.candidates.size()));
   std::move(unscored_.begin(), unscored_.end(), std::back_inserter(result.candidates));

@@ -20,7 +20,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory_resource>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -69,9 +71,11 @@ class ExactTop {
  private:
   struct Hit {
     double score = 0;
-    std::string key;  // order_key()
+    std::int64_t published = 0;
+    std::string_view item;  // in ids_ or in the newest items
     bool operator<(const Hit& other) const {
-      return score != other.score ? score < other.score : key < other.key;
+      if (score != other.score) return score < other.score;
+      return published != other.published ? published < other.published : item < other.item;
     }
   };
   struct Range {  // publish time, [begin, end)
@@ -85,6 +89,7 @@ class ExactTop {
   void search_range(const Range& range);
   double add_hits(const Xapian::MSet& matches);
   void keep_best_hits();
+  std::string_view copy_id(std::string_view id);
   void load_newest();
   void add_newest_to_hits();
   void append_unscored();
@@ -115,6 +120,7 @@ class ExactTop {
   // score of the best of them.
   bool is_full_ = false;
   double nth_score_ = 0;
+  std::pmr::monotonic_buffer_resource ids_;
   std::vector<Hit> hits_;            // the best matches
   std::vector<Hit> newest_hits_;     // with a base: the newest items, scored as if they did not match
   std::vector<Candidate> unscored_;  // items without a score, newest first, that follow the hits
