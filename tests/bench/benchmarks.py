@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import feed_bench
 import freshet
+import interests_bench
 import load
 import peers
 import procs
@@ -61,6 +62,9 @@ class Session:
     growth_timelines: int
     growth_readers: int
     requests: int
+    interests: int = 0  # of each reader of feed; 0: its benchmarks of readers without any
+    items: int = 20_000  # for readers with interests
+    corpus: str = "zipf"
     with_freshet: bool = True
     running: dict = field(default_factory=dict)
     cached_workload: object = None
@@ -270,7 +274,9 @@ def reload_under_load(contender, requests_path):
 
 
 def feed(session):
-    """P4, P5: a page from the buffer, and a refresh with recall and the seen filter."""
+    """P4, P5: a page from the buffer, and a refresh with recall and the seen filter. With interests: refreshes only."""
+    if session.interests and session.with_freshet:
+        return interests_bench.feed(session, Section, [("Freshet", interests_bench.filled_deployment(session, "freshet-interests"))])
     return feed_bench.feed(session, Section)
 
 

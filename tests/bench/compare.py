@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import freshet
+import interests_bench
 import load
 import turns
 from benchmarks import Section, warm_cache
@@ -34,9 +35,14 @@ def checkout(revision):
     return commit, folder
 
 
-def compare(session, revision):
-    """Returns sections with two rows each. A ratio is this tree's value divided by the other's."""
+def compare(session, revision, names):
+    """Returns sections with two rows each. A ratio is this tree's value divided by the other's. names: the benchmarks;
+    none: those of ROUTES.
+    """
     commit, folder = checkout(revision)
+    if names == ["feed"]:
+        return interests_bench.feed(session, Section, [("Freshet, this tree", interests_bench.filled_deployment(session, "freshet-interests")),
+                                                       (commit, interests_bench.filled_deployment(session, "freshet-" + commit, folder))])
     current, other = freshet.Freshet(session.directory, "freshet"), freshet.Freshet(session.directory, "freshet-" + commit, root=folder)
     session.running.update({"current": current, "other": other})
     sections = []

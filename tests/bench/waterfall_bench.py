@@ -8,8 +8,8 @@ import freshet
 import peers
 import redis_server
 import turns
+from loading import status
 from peers import Contender
-from recommend_bench import status
 
 CHANNEL = "discover"
 ITEMS = 2_000
