@@ -13,6 +13,7 @@ import interests_bench
 import load
 import peers
 import procs
+import reader_day
 import recommend_bench
 import redis_server
 import seen_bench
@@ -65,6 +66,7 @@ class Session:
     interests: int = 0  # of each reader of feed; 0: its benchmarks of readers without any
     items: int = 20_000  # for readers with interests
     corpus: str = "zipf"
+    min_slow_seconds: int = 5  # of turns with searches of 20 ms, for hundreds of them
     with_freshet: bool = True
     running: dict = field(default_factory=dict)
     cached_workload: object = None
@@ -87,6 +89,9 @@ class Session:
 
     def turns(self, contenders, connections, **options):
         return turns.take_turns(contenders, connections, self.seconds, self.rounds, **options)
+
+    def slow_turns(self, contenders, connections, **options):
+        return turns.take_turns(contenders, connections, max(self.seconds, self.min_slow_seconds), self.rounds, **options)
 
     def stop(self):
         for deployment in reversed(list(self.running.values())):
@@ -290,10 +295,16 @@ def recommend(session):
     return recommend_bench.recommend(session, Section)
 
 
+def reader_day_of_scale(session):
+    """P11: the mix of SCALE.md's arithmetic."""
+    deployments = [("Freshet", reader_day.filled_deployment(session, "freshet-reader-day"))] if session.with_freshet else []
+    return reader_day.reader_day(session, Section, deployments)
+
+
 def waterfall(session):
     """P7, P9: pages of timelines and pushes, also with many timelines."""
     return waterfall_bench.waterfall(session, Section)
 
 
 BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "history": history, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen, "recommend": recommend,
-              "waterfall": waterfall}
+              "waterfall": waterfall, "reader-day": reader_day_of_scale}

@@ -6,6 +6,7 @@ import subprocess
 import freshet
 import interests_bench
 import load
+import reader_day
 import turns
 from benchmarks import Section, warm_cache
 from peers import ROOT, Contender
@@ -40,9 +41,10 @@ def compare(session, revision, names):
     none: those of ROUTES.
     """
     commit, folder = checkout(revision)
-    if names == ["feed"]:
-        return interests_bench.feed(session, Section, [("Freshet, this tree", interests_bench.filled_deployment(session, "freshet-interests")),
-                                                       (commit, interests_bench.filled_deployment(session, "freshet-" + commit, folder))])
+    for name, bench, measure in (("feed", interests_bench, interests_bench.feed), ("reader-day", reader_day, reader_day.reader_day)):
+        if names == [name]:
+            return measure(session, Section, [("Freshet, this tree", bench.filled_deployment(session, "freshet-current")),
+                                              (commit, bench.filled_deployment(session, "freshet-" + commit, folder))])
     current, other = freshet.Freshet(session.directory, "freshet"), freshet.Freshet(session.directory, "freshet-" + commit, root=folder)
     session.running.update({"current": current, "other": other})
     sections = []

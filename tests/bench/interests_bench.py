@@ -16,13 +16,11 @@ import freshet
 import loading
 import open_loop
 import peers
-import turns
 from peers import Contender
 
 READERS, LIMIT = 2_000, feed_bench.LIMIT
 INTERESTED, OTHERS = "u", "n"  # prefixes of the readers' ids
 CONNECTIONS = (2, 8)  # the second saturates two cores
-MIN_TURN_S = 5  # enough for hundreds of searches that take 20 ms
 OPEN_LOOP_REQUESTS, MAX_OPEN_LOOP_S = 2_000, 20
 
 
@@ -56,8 +54,7 @@ def feed(session, section, deployments):
     readers = {f"{session.interests} interests": INTERESTED, "no interests": OTHERS}
     sections = []
     for connections, (label, prefix) in itertools.product(CONNECTIONS, readers.items()):
-        rows = turns.take_turns(contenders, connections, max(session.seconds, MIN_TURN_S), session.rounds,
-                                script_args=["refresh", LIMIT, READERS, prefix], before=prepare, after=check_complete)
+        rows = session.slow_turns(contenders, connections, script_args=["refresh", LIMIT, READERS, prefix], before=prepare, after=check_complete)
         sections.append(section(f"feed-{label.replace(' ', '-')}-{connections}", f"{title}, {label}, {connections} connections", rows))
     sections.append(open_loops(session, section, contenders, sections[-2].rows))
     if session.interests:
@@ -68,12 +65,16 @@ def feed(session, section, deployments):
 def prepare(contender):
     """For take_turns: forgets what the readers were shown, and how many pages were degraded."""
     feed_bench.clear_seen_today(contender.deployment.redis_client())
-    contender.degraded_before = loading.status(contender.deployment)["feed pages degraded"]
+    contender.degraded_before = degraded_pages(contender)
+
+
+def degraded_pages(contender):
+    return loading.status(contender.deployment)["feed pages degraded"] if hasattr(contender.deployment, "internal_url") else 0
 
 
 def check_complete(contender, result):
     """For take_turns: pages without a search are cheap and would distort the results. result: has a list `problems`."""
-    degraded = loading.status(contender.deployment)["feed pages degraded"] - contender.degraded_before
+    degraded = degraded_pages(contender) - contender.degraded_before
     if degraded:
         result.problems.append(f"{contender.name}: {degraded} pages were degraded")
 
@@ -85,7 +86,7 @@ def open_loops(session, section, contenders, saturated):
     latencies_us = {contender.name: [] for contender in contenders}
     for _, contender in itertools.product(range(session.rounds), contenders):
         rate = rates[contender.name]
-        seconds = min(MAX_OPEN_LOOP_S, max(session.seconds, OPEN_LOOP_REQUESTS / rate))
+        seconds = min(MAX_OPEN_LOOP_S, max(session.seconds, OPEN_LOOP_REQUESTS / rate)) if session.min_slow_seconds > 1 else 1
         prepare(contender)
         measured, problems = open_loop.run(contender.deployment.address_of(contender), requests(contender), rate, seconds)
         out.problems += [f"{contender.name}: {each}" for each in problems]

@@ -7,7 +7,7 @@ import urllib.request
 
 from procs import ROOT, BenchError, wait_until
 
-LIMIT_S = 900
+LIMIT_S = 3600
 LINES_PER_POST = 50_000
 
 
