@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 import feed_bench
 import freshet
+import interests_bench
 import load
 import peers
 import procs
+import reader_day
 import recommend_bench
 import redis_server
 import seen_bench
@@ -61,6 +63,10 @@ class Session:
     growth_timelines: int
     growth_readers: int
     requests: int
+    interests: int = 0  # of each reader of feed; 0: its benchmarks of readers without any
+    items: int = 20_000  # for readers with interests
+    corpus: str = "zipf"
+    min_slow_seconds: int = 5  # of turns with searches of 20 ms, for hundreds of them
     with_freshet: bool = True
     running: dict = field(default_factory=dict)
     cached_workload: object = None
@@ -83,6 +89,9 @@ class Session:
 
     def turns(self, contenders, connections, **options):
         return turns.take_turns(contenders, connections, self.seconds, self.rounds, **options)
+
+    def slow_turns(self, contenders, connections, **options):
+        return turns.take_turns(contenders, connections, max(self.seconds, self.min_slow_seconds), self.rounds, **options)
 
     def stop(self):
         for deployment in reversed(list(self.running.values())):
@@ -270,7 +279,9 @@ def reload_under_load(contender, requests_path):
 
 
 def feed(session):
-    """P4, P5: a page from the buffer, and a refresh with recall and the seen filter."""
+    """P4, P5: a page from the buffer, and a refresh with recall and the seen filter. With interests: refreshes only."""
+    if session.interests and session.with_freshet:
+        return interests_bench.feed(session, Section, [("Freshet", interests_bench.filled_deployment(session, "freshet-interests"))])
     return feed_bench.feed(session, Section)
 
 
@@ -284,10 +295,16 @@ def recommend(session):
     return recommend_bench.recommend(session, Section)
 
 
+def reader_day_of_scale(session):
+    """P11: the mix of SCALE.md's arithmetic."""
+    deployments = [("Freshet", reader_day.filled_deployment(session, "freshet-reader-day"))] if session.with_freshet else []
+    return reader_day.reader_day(session, Section, deployments)
+
+
 def waterfall(session):
     """P7, P9: pages of timelines and pushes, also with many timelines."""
     return waterfall_bench.waterfall(session, Section)
 
 
 BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "history": history, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen, "recommend": recommend,
-              "waterfall": waterfall}
+              "waterfall": waterfall, "reader-day": reader_day_of_scale}

@@ -4,7 +4,9 @@ import os
 import subprocess
 
 import freshet
+import interests_bench
 import load
+import reader_day
 import turns
 from benchmarks import Section, warm_cache
 from peers import ROOT, Contender
@@ -34,9 +36,15 @@ def checkout(revision):
     return commit, folder
 
 
-def compare(session, revision):
-    """Returns sections with two rows each. A ratio is this tree's value divided by the other's."""
+def compare(session, revision, names):
+    """Returns sections with two rows each. A ratio is this tree's value divided by the other's. names: the benchmarks;
+    none: those of ROUTES.
+    """
     commit, folder = checkout(revision)
+    for name, bench, measure in (("feed", interests_bench, interests_bench.feed), ("reader-day", reader_day, reader_day.reader_day)):
+        if names == [name]:
+            return measure(session, Section, [("Freshet, this tree", bench.filled_deployment(session, "freshet-current")),
+                                              (commit, bench.filled_deployment(session, "freshet-" + commit, folder))])
     current, other = freshet.Freshet(session.directory, "freshet"), freshet.Freshet(session.directory, "freshet-" + commit, root=folder)
     session.running.update({"current": current, "other": other})
     sections = []

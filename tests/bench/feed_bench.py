@@ -1,16 +1,13 @@
 """P4, P5 and P9: pages of the feed with many items and readers, compared with PHP-FPM and with few readers."""
 
-import json
 import os
-import subprocess
 import time
-import urllib.request
 
 import freshet
+import loading
 import peers
 import redis_server
 from peers import Contender
-from procs import BenchError, wait_until
 
 ITEMS, READERS, LIMIT = 100_000, 100_000, 20
 FRESH = 2_000  # buffers contain items of the newest two days, as with recall's decay
@@ -19,7 +16,6 @@ BUFFERED = 240  # items in each reader's buffer: twelve pages
 BASELINE_READERS, REMAINING = 1_000, 24  # readers of the small store, and items left in each of its buffers
 TAGS = 200
 GROWTH_TTL_S = 7200
-IMPORT_LIMIT_S = 600
 SPAN_S = 90 * 86400  # the items' maximum age
 
 # ARGV 1 first reader  2 last reader  3 fresh items  4 items per buffer  5 TTL s
@@ -51,22 +47,6 @@ def item(number, now):
     return {"id": f"i{number}", "title": f"Article {number} about topic {number % 977} and place {number % 331}", "url": f"https://example.org/{number}",
             "author": f"author{number % 500}", "tags": [f"t{number % TAGS}", f"t{number * 7 % TAGS}"],
             "published_at": now - number * SPAN_S // ITEMS}
-
-
-def import_items(deployment, directory):
-    """Imports the items over HTTP and waits until the recorder has stored them."""
-    path, now = os.path.join(directory, "feed-items.ndjson"), int(time.time())
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(item(number, now)) + "\n" for number in range(ITEMS))
-    done = subprocess.run([os.path.join(peers.ROOT, "scripts", "freshetctl"), "import", "-q", path, "--base", deployment.internal_url],
-                          capture_output=True, text=True, timeout=IMPORT_LIMIT_S, check=False)
-    if done.returncode != 0:
-        raise BenchError(f"import: {done.stdout}{done.stderr}")
-
-    def recorded():
-        with urllib.request.urlopen(f"{deployment.internal_url}/status?json", timeout=5) as reply:
-            return json.load(reply)["recorder items"] >= ITEMS
-    wait_until(recorded, "the recorder", IMPORT_LIMIT_S)
 
 
 def put_items(client):
@@ -110,7 +90,8 @@ def fill_buffers(client, readers=READERS, items=BUFFERED, ttl_s=1800, per_elemen
 def filled_deployment(session, name):
     if name not in session.running:
         session.running[name] = freshet.Freshet(session.directory, name)
-        import_items(session.running[name], session.directory)
+        now = int(time.time())
+        loading.import_items(session.running[name], os.path.join(session.directory, "feed-items.ndjson"), (item(number, now) for number in range(ITEMS)))
         fill_seen_days(session.running[name].redis_client())
     return session.running[name]
 

@@ -57,13 +57,16 @@ class Freshet:
             raise BenchError(f"scripts/run: {(done.stdout + done.stderr)[-2000:]}")
 
     def _configure_nginx_like_peers(self):
-        """Gives nginx one worker process and no access log, like the peers. Everything else stays as shipped."""
+        """Gives nginx one worker process, no access log and as many requests per connection as the peers. Everything else
+        stays as shipped.
+        """
         master = self._roots["nginx"]
         words = _command_line(master)
         main_file = words[words.index("-c") + 1]
         for path in glob.glob(os.path.join(os.path.dirname(main_file), "*.conf")):
             with open(path, encoding="utf-8") as file:
                 text = re.sub(r"(?m)^worker_processes\s[^;]*;", "worker_processes 1;", file.read())
+            text = re.sub(r"(?m)^(\s*)keepalive_requests 100;", r"\1keepalive_requests 10000;", text)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(re.sub(r"(?m)^(\s*)access_log\s[^;]*;", r"\1access_log off;", text))
         os.kill(master, signal.SIGHUP)

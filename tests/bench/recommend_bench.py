@@ -2,24 +2,21 @@
 list.
 """
 
-import json
 import os
 import random
-import subprocess
 import time
 import urllib.request
 
 import freshet
+import loading
 import peers
+from loading import status
 from peers import Contender
-from procs import BenchError, wait_until
 from redis_server import run_all
 
 ITEMS, READERS, INTERACTIONS, TOPICS = 50_000, 5_000, 100, 100  # INTERACTIONS is per reader
-LINES_PER_POST = 50_000
 PEER_LIST_LENGTH = 200
 KINDS = ("like", "favorite", "share", "reply", "post")
-LIMIT_S = 600
 
 
 def item(number, now):
@@ -39,45 +36,11 @@ def interactions(now):
             yield {"userId": f"u{reader}", "topicId": f"i{item_number}", "kind": KINDS[number % len(KINDS)], "at": now - number * 3600}
 
 
-def post(url, body, kind="application/x-ndjson"):
-    request = urllib.request.Request(url, body.encode(), {"Content-Type": kind})
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        return json.load(reply)
-
-
-def freshetctl(*arguments):
-    done = subprocess.run([os.path.join(peers.ROOT, "scripts", "freshetctl"), *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    if done.returncode != 0:
-        raise BenchError(f"freshetctl {arguments[0]}: {done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def status(deployment):
-    with urllib.request.urlopen(f"{deployment.internal_url}/status?json", timeout=5) as reply:
-        return json.load(reply)
-
-
 def load_and_train(deployment, directory):
-    """Sends items and interactions over HTTP, then trains a model and waits until all workers use it."""
-    base, now = deployment.internal_url, int(time.time())
-    path = os.path.join(directory, "recommend-items.ndjson")
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(item(number, now)) + "\n" for number in range(ITEMS))
-    freshetctl("import", "-q", path, "--base", base)
-    lines = [json.dumps(each) for each in interactions(now)]
-    for first in range(0, len(lines), LINES_PER_POST):
-        part = lines[first:first + LINES_PER_POST]
-        reply = post(base + "/api/interactions", "\n".join(part))
-        if reply["accepted"] != len(part):
-            raise BenchError(f"interactions: {str(reply)[:300]}")
-    wait_until(lambda: status(deployment)["recorder lag entries"] == 0, "the recorder", LIMIT_S)
-    freshetctl("train", "-q", "--state", deployment.state)
-    wait_until(lambda: all(serves_model(base) for _ in range(20)), "the model", LIMIT_S)
-
-
-def serves_model(base):
-    with urllib.request.urlopen(base + "/api/recommendations?userId=u1&limit=1", timeout=5) as reply:
-        return json.load(reply)["model"] != "none"
+    now = int(time.time())
+    loading.import_items(deployment, os.path.join(directory, "recommend-items.ndjson"), (item(number, now) for number in range(ITEMS)))
+    loading.post_interactions(deployment, interactions(now))
+    loading.train(deployment)
 
 
 def load_peer(client):

@@ -69,6 +69,7 @@ TARGETS = [
     at_most("P9 refresh, a million readers:", "feed-growth", "Freshet refresh, 1,000 readers", "cpu_us", 1.2),
     at_most("P9 page, a million timelines:", "waterfall-growth", "Freshet page, 1,000 timelines", "cpu_us", 1.25),
     at_most("P9 push, a million timelines:", "waterfall-push-growth", "Freshet push, 1,000 timelines", "cpu_us", 1.25),
+    at_most("P11 reader-day:", "reader-day", "PHP-FPM reader-day", "cpu_us", 0.25),
     at_most("P10", "start", "Freshet: start to READY", "", 200.0),
     at_most("P10", "start", "Freshet: failed requests in 20 reloads", "", 0.0),
 ]

@@ -8,8 +8,8 @@ import freshet
 import peers
 import redis_server
 import turns
+from loading import status
 from peers import Contender
-from recommend_bench import status
 
 CHANNEL = "discover"
 ITEMS = 2_000
@@ -32,7 +32,7 @@ for reader = ARGV[1], ARGV[2] do
   end
   if ARGV[7] == '1' then
     members[#members + 1] = string.format('%.0f', -ARGV[5] - ARGV[3])
-    members[#members + 1] = ':'
+    members[#members + 1] = string.char(30)
   end
   redis.call('ZADD', key, unpack(members))
   redis.call('EXPIRE', key, ARGV[6])
@@ -55,11 +55,16 @@ def load_timelines(client, count, items, with_marker):
     redis_server.flush(client)
     client.config_set("appendonly", "no")
     put_items(client)
-    for first in range(0, count, LOAD_BATCH):
-        last = min(first + LOAD_BATCH, count) - 1
-        client.eval(LOAD, 0, first, last, items, ITEMS, FIRST_SCORE, TTL_S, int(with_marker))
+    add_timelines(client, count, items, ITEMS, with_marker)
     client.config_set("appendonly", "yes")
     redis_server.rewrite_aof(client)
+
+
+def add_timelines(client, count, length, items, with_marker):
+    """Writes timelines of u0, u1 … with `length` of `items` items. with_marker: for Freshet."""
+    for first in range(0, count, LOAD_BATCH):
+        last = min(first + LOAD_BATCH, count) - 1
+        client.eval(LOAD, 0, first, last, length, items, FIRST_SCORE, TTL_S, int(with_marker))
 
 
 def make_contenders(session, path, peer_path, script, internal=False):

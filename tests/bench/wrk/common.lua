@@ -8,9 +8,9 @@ common.headers = {
   ["Accept-Language"] = "en-GB,en;q=0.9",
 }
 
--- Returns the head of a POST, up to and without the value of Content-Length.
-function common.post_head()
-  local lines = { "POST " .. wrk.path .. " HTTP/1.1", "Host: " .. wrk.headers["Host"] }
+-- Returns the head of a POST, up to and without the value of Content-Length. path: by default that of the URL.
+function common.post_head(path)
+  local lines = { "POST " .. (path or wrk.path) .. " HTTP/1.1", "Host: " .. wrk.headers["Host"] }
   for name, value in pairs(common.headers) do
     lines[#lines + 1] = name .. ": " .. value
   end

@@ -1,5 +1,5 @@
 <?php
-// Shared by both feed scripts: the decoded body, Redis, the details of a page, and the write after the response. Seen items
+// Shared by the feed scripts: the decoded body, Redis, the details of a page, and the write after the response. Seen items
 // are in one set per reader and day, since no distribution packages RedisBloom, which design source 002 uses.
 
 function feed_request(): array {
@@ -19,6 +19,29 @@ function redis(): Redis {
 
 function seen_key(string $agent, int $daysBack): string {
     return 'seen:' . $agent . ':' . gmdate('Ymd', time() - 86400 * $daysBack);
+}
+
+// Serves the candidates that the reader has not seen, and keeps those beyond the page in the reader's buffer.
+function refresh(Redis $redis, array $in, array $candidates): void {
+    $agent = $in['agent_id'];
+    $pipe = $redis->pipeline();
+    for ($day = 0; $day < 7; $day++) $pipe->rawCommand('SMISMEMBER', seen_key($agent, $day), ...$candidates);
+    $seen = $pipe->exec();
+    $clean = [];
+    foreach ($candidates as $at => $id) {
+        $known = false;
+        foreach ($seen as $day) $known = $known || $day[$at];
+        if (!$known) $clean[] = $id;
+    }
+    $page = array_slice($clean, 0, $in['limit']);
+    $rest = array_slice($clean, $in['limit']);
+    $cache = "feed:cache:{{$agent}}";
+    $pipe = $redis->pipeline();
+    $pipe->del($cache);
+    if ($rest) $pipe->rPush($cache, ...$rest);
+    $pipe->expire($cache, 1800);
+    $pipe->exec();
+    serve($redis, $agent, $page, count($rest) > 0);
 }
 
 function serve(Redis $redis, string $agent, array $ids, bool $more): void {
