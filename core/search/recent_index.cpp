@@ -144,6 +144,7 @@ void RecentIndex::load(Slice& slice, std::int64_t begin, const SearchDeadline* d
 }
 
 std::uint32_t RecentIndex::add_item(Slice& slice, const ReadItem& item) {
+  if (item.document >= slice.by_number.size()) throw Xapian::DatabaseCorruptError("a number beyond the last");
   const std::string key =
       slice.database.get_document(item.document, Xapian::DOC_ASSUME_VALID).get_value(kOrderSlot);
   if (!is_order_key(key)) throw Xapian::DatabaseModifiedError("an item has no order key");
@@ -173,7 +174,7 @@ void RecentIndex::compare(Slice& slice, const SearchDeadline* deadline) {
     const std::int64_t published = to_unix(state.published);
     if (published < since) continue;
     const std::uint32_t document = each.get_docid();
-    const std::uint32_t known = slice.by_number[document];
+    const std::uint32_t known = document < slice.by_number.size() ? slice.by_number[document] : kAbsent;
     if (known != kAbsent && slice.items[known].fingerprint == state.fingerprint &&
         slice.items[known].published == published)
       is_present[known] = true;
@@ -249,7 +250,7 @@ bool RecentIndex::load_postings(const std::string& name, Term& term, std::size_t
   postings_ -= in_slice.postings.size();
   in_slice.postings.clear();
   for (auto each = slice.database.postlist_begin(name); each != slice.database.postlist_end(name); ++each) {
-    const std::uint32_t item = slice.by_number[*each];
+    const std::uint32_t item = *each < slice.by_number.size() ? slice.by_number[*each] : kAbsent;
     if (item == kAbsent) continue;
     const std::uint32_t frequency = each.get_wdf();
     if (frequency > kMaxFrequency) term.is_too_frequent = true;

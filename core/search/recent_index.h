@@ -35,8 +35,8 @@ struct OpenSlice {
   Xapian::Database database;
 };
 
-// Of one thread. Methods throw Xapian::Error, and SearchTimeout if they get a deadline; the object
-// stays usable.
+// Used by one thread. Methods throw Xapian::Error, and SearchTimeout if they get a deadline; the
+// object stays usable.
 class RecentIndex {
  public:
   struct Limits {

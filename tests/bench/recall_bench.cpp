@@ -2,8 +2,8 @@
 //   recall_bench [items [days [rounds [folder]]]]
 //
 // Both find the best 500 items for a 13-term OR and read their ids. The flat index is one database
-// without time slices or decay. They take turns. Prints medians and 99th percentiles of CPU time in ms. Builds
-// the indexes first, in a temporary folder if none is given.
+// without time slices or decay. They take turns. Prints medians and 99th percentiles of CPU time in
+// ms. Builds the indexes first, in a temporary folder if none is given.
 #include <stdlib.h>
 #include <xapian.h>
 

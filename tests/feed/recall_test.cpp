@@ -410,6 +410,55 @@ TEST_CASE_METHOD(Fixture, "an abandoned rebuild leaves the old index", "[search]
   CHECK(search_ids(settings, "whale").size() == 2);
 }
 
+TEST_CASE_METHOD(Fixture, "interests are exact in catalogues of one kind of item", "[search]") {
+  const auto make = [&](auto describe) {
+    std::vector<items::Item> items(600);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      items[i] = item("i" + std::to_string(i), "", kNow - seconds{static_cast<std::int64_t>(i) * 3000});
+      describe(items[i]);
+    }
+    write_index(settings, items);
+  };
+  SECTION("all have the same words") {
+    make([](items::Item& each) { each.title = "red fox"; });
+  }
+  SECTION("all have the same second") {
+    make([](items::Item& each) {
+      each.title = "fox " + each.id.str();
+      each.published_at = kNow;
+    });
+  }
+  SECTION("none has words") {
+    make([](items::Item&) {});
+  }
+  SECTION("one has 100,000 words") {
+    make([](items::Item& each) {
+      each.title = "fox " + each.id.str();
+      if (each.id.view() != "i7") return;
+      for (int i = 0; i < 100000; ++i) each.text += i % 2 == 0 ? "fox " : "ox ";
+    });
+  }
+  const auto source = feed::make_search_source(settings.search);
+  const feed::GaussDecay decay(settings.recall);
+  std::vector<feed::Interest> interests;
+  for (int i = 0; i < 500; ++i) interests.push_back({ItemId::trusted("gone" + std::to_string(i)), 1.0});
+  for (const char* const liked : {"none", "i3"}) {
+    interests.front().item = ItemId::trusted(liked);
+    const auto terms = feed::InterestTerms().weigh(source->database(), interests, 0.02);
+    const auto all = brute_force_search(source->database(), feed::any_of(terms), false, decay, kNow, 1);
+    feed::BlockingRecall recall(settings);
+    feed::RecallQuery query{{}, interests, kNow, 50};
+    query.interest_weight = 0.02;
+    const feed::RecallResult got = run_search(recall, query);
+    REQUIRE(got.candidates.size() == 50);
+    for (std::size_t i = 0; i < got.candidates.size(); ++i) {
+      INFO(liked << " at " << i);
+      CHECK(got.candidates[i].item == all[i].item);
+      CHECK(got.candidates[i].score == Approx(all[i].score).epsilon(1e-9));
+    }
+  }
+}
+
 TEST_CASE("cached newest items are valid from their time on, or only at that time if items are future-dated",
           "[search]") {
   feed::NewestItems known;

@@ -36,7 +36,7 @@ struct Fixture {
     recent.refresh(source->slices());
     return recent.load_since(unix_time(begin), nullptr);
   }
-  // Of the items in memory since `begin`.
+  // Matches the items that were published since `begin`.
   Weights match(const std::vector<search::WeightedTerm>& terms, UnixSeconds begin,
                 UnixSeconds end = kNow + seconds{1}) {
     load(begin);
