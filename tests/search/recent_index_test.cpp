@@ -140,6 +140,17 @@ TEST_CASE_METHOD(Fixture, "only items published in the range match", "[recent]")
   CHECK(match(kRed, kNow - seconds{10}, kNow).size() == 2);
 }
 
+TEST_CASE_METHOD(Fixture, "an item that leaves the loaded time and returns is found", "[recent]") {
+  put({item("a", "red", kNow - kDay), item("b", "red")});
+  source = feed::make_search_source(settings.search);
+  const UnixSeconds begin = kNow - 3 * kDay / 2;
+  CHECK(match(kRed, begin).size() == 2);
+  put({item("a", "red", kNow - 4 * kDay)});
+  CHECK(match(kRed, begin).size() == 1);
+  put({item("a", "red", kNow - kDay)});
+  check_equal(match(kRed, begin), search_xapian(kRed));
+}
+
 TEST_CASE_METHOD(Fixture, "the newest items are in memory, up to a limit", "[recent]") {
   std::vector<items::Item> items(2000);
   for (std::size_t i = 0; i < items.size(); ++i)
