@@ -30,6 +30,7 @@ TESTS = [
     (r"nginx/html/freshet\.js", ["test_pages$", "test_browser(_dwell)?$"]),
     (r"nginx/html/freshet-list\.js", ["test_pages$", "test_browser_list$"]),
     (r"nginx/html/\w+\.js", ["test_pages$", "test_browser(_pages)?$"]),
+    (r"scripts/clients/.*/(express\.mjs|freshet_web\.py|FreshetSite\.php)", ["e2e_client_sites$"]),
     (r"scripts/clients/.*", ["e2e_client_faults$", "e2e_clients$"]),
     (r"nginx/.*\.conf", ["test_nginx_", "e2e_(http|hot_lists|identity|socket|status|faults)$"]),
     (r"systemd/redis-acl\.conf", ["test_redis_server$", "e2e_(readers|recorder|backup|doctor)$"]),
