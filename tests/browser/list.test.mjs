@@ -5,7 +5,10 @@ import { after, before } from "node:test";
 import { eventually, openWindow, startFreshet, test } from "./instance.mjs";
 
 const kAxe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
-const [kPolicy] = readFileSync(new URL("../../INTEGRATION.md", import.meta.url), "utf8").match(/^script-src [^\n]*$/m);
+const kDocument = readFileSync(new URL("../../INTEGRATION.md", import.meta.url), "utf8");
+const [kPolicy] = kDocument.match(/^script-src [^\n]*$/m);
+const [, kStatic] = kDocument.match(/^```html\n((?:(?!```).)*data-freshet>.*?)^```/ms);
+const [, kTemplate] = kDocument.match(/^```html\n((?:(?!```).)*<template>.*?)^```/ms);
 const kPosts = [1, 2, 3, 4, 5, 6, 7, 8].map((number) => `/blog/post-${number}`);
 
 let freshet;
@@ -52,6 +55,17 @@ const filled = (page, ids) => page.waitForFunction((all) => all.every((id) => {
   return element && !element.hasAttribute("aria-busy") && element.querySelector("li");
 }), ids);
 const links = (page, id) => page.$$eval(`#${id} a`, (all) => all.map((each) => each.getAttribute("href")));
+
+test("the pages of a static site, as INTEGRATION.md has them, show what is read and recommendations", async () => {
+  const page = await open(kPosts[6] + "/?from=mail", kStatic, "");
+  await page.waitForFunction(() => document.querySelectorAll("ol > li > a[href]").length === 10);
+  assert.deepEqual(await page.$$eval("h2", (all) => all.map(({ textContent, hidden }) => [textContent, hidden])), [["Popular", false], ["For you", false]]);
+  assert.ok(!(await page.content()).includes(`href="${freshet.base}${kPosts[6]}"`));
+  await page.goto(freshet.base + kPosts[7]);
+  await eventually("the page view", () => freshet.stats(kPosts[6]), ({ pv }) => pv === 1);
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
 
 test("a site with nothing but two scripts shows all four lists, without the article that is read", async () => {
   const page = await open(kPosts[0] + "/", kFour);
@@ -115,8 +129,6 @@ for (const [styles, count] of [["#Popular { min-height: 9em }", 0], ["", 1]]) {
 }
 
 test("a template is filled, also in a list that is added later, and under a prefix without options", async () => {
-  const template = `<template><li class="card"><a data-freshet-slot="link"><strong data-freshet-slot="title"></strong></a>
-    <time data-freshet-slot="date"></time> <i data-freshet-slot="author"></i></li></template>`;
   const page = await open(kPosts[3], "", `<script defer src="/mounted/freshet-list.js"></script>`);
   const requests = [];
   await page.route("**/mounted/**", async (route) => {
@@ -129,12 +141,12 @@ test("a template is filled, also in a list that is added later, and under a pref
     const policy = window.trustedTypes.createPolicy("test", { createHTML: (text) => text });
     document.querySelector("main").insertAdjacentHTML("beforeend", policy.createHTML(markup));
     window.freshetList.scan();
-  }, list("Popular", { model: "engagement", limit: 2 }, template));
-  await filled(page, ["Popular"]);
-  assert.deepEqual(requests, ["/mounted/freshet-list.js", "/mounted/api/hot"]);
-  const card = await page.$eval("#Popular > li.card", (element) => [element.querySelector("strong").textContent, element.querySelector("time").dateTime, element.querySelector("i").textContent]);
-  assert.match(card[0], /Post/);
-  assert.ok(Date.parse(card[1]) < Date.now() && card[2] === "Ann", card);
+  }, kTemplate);
+  await page.waitForSelector("ul > li.card");
+  assert.deepEqual(requests, ["/mounted/freshet-list.js", `/mounted/api/items/${encodeURIComponent(kPosts[3])}/similar`]);
+  const cards = await page.$$eval("li.card", (all) => all.map((each) => [each.querySelector("a").textContent, each.querySelector("time").dateTime]));
+  assert.equal(cards.length, 3);
+  for (const [title, date] of cards) assert.ok(/Post/.test(title) && Date.parse(date) < Date.now(), `${title} ${date}`);
   await page.close();
 });
 
