@@ -139,7 +139,7 @@ def project(tmp_path_factory):
     """An empty project with the packed client installed."""
     folder = tmp_path_factory.mktemp("project")
     packed = json.loads(output("npm", "pack", "--json", "--pack-destination", str(folder), cwd=os.path.join(CLIENTS, "javascript")))[0]
-    assert {each["path"] for each in packed["files"]} == {"package.json", "freshet.mjs", "freshet.d.mts", "openapi.d.ts"}
+    assert {each["path"] for each in packed["files"]} == {"package.json", "express.mjs", "express.d.mts", "freshet.mjs", "freshet.d.mts", "openapi.d.ts"}
     (folder / "package.json").write_text('{"name": "site", "private": true, "type": "module"}', encoding="utf-8")
     (folder / "node_modules").mkdir()
     with tarfile.open(folder / packed["filename"]) as archive:
@@ -160,7 +160,15 @@ console.log((await new Freshet({ base: process.argv[2] }).track({ articleId: "pa
 def test_a_wrong_call_is_a_type_error_and_a_right_one_is_not(project):
     (project / "use.mts").write_text("""
 import { Freshet } from "freshet-client";
+import { freshetExpress, links, type Lists } from "freshet-client/express";
 const f = new Freshet();
+const site = freshetExpress({ base: "http://127.0.0.1:8081", reader: (request: { user?: { id: string } }) => request.user?.id });
+(await site.saved("a", { title: "T", published_at: 1 })).valueOf();
+async (lists: Lists) => links(await lists.hot({ limit: 5 })) + links(await lists.similar("a"));
+// @ts-expect-error: not a model
+async (lists: Lists) => lists.hot({ model: "nonsense" });
+// @ts-expect-error: no title
+await site.saved("a", { published_at: 1 });
 const { items: [item] } = await f.hot({ model: "views" });
 item?.score.toFixed();
 (await f.stats("a")).terms.pv.toFixed();

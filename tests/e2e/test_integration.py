@@ -1,21 +1,26 @@
-"""INTEGRATION.md as a site would follow it: its session check behind PHP-FPM, and its signed requests in three languages."""
+"""INTEGRATION.md as a site would follow it: each case's block, and its session check behind PHP-FPM. test_readme.py runs the
+curl lines, tests/browser/list.test.mjs the pages of a static site."""
 
 import os
 import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import time
 
 import pytest
 
 from client import Client
-from service import LONG_TIMEOUTS, ROOT, Instance, children, wait_until
+from service import CTL, LONG_TIMEOUTS, ROOT, Instance, children, wait_until
 from php_fpm import PHP_FPM
 
+sys.path.insert(0, os.path.join(ROOT, "scripts/clients/python"))
+from freshet import Freshet, FreshetError, token  # noqa: E402
+
 DOCUMENT = pathlib.Path(ROOT, "INTEGRATION.md").read_text(encoding="utf-8")
-SECRET = "0123456789abcdef" * 4
 FPM = """[global]
 error_log = {folder}/php.log
 [site]
@@ -27,8 +32,9 @@ php_admin_value[session.save_path] = {folder}
 """
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.M | re.S)
+def block(language, word):
+    """The document's first block in `language` that contains `word`."""
+    return next(each for each in re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.M | re.S) if word in each)
 
 
 class Site:
@@ -39,7 +45,7 @@ class Site:
         self.folder = os.path.join(self.service.state, "site")
         os.mkdir(self.folder, 0o777)
         os.chmod(self.folder, 0o777)
-        self.write("session.php", blocks("php")[0])
+        self.write("session.php", block("php", "session_start"))
         self.write("login.php", "<?php session_start(); $_SESSION['user_id'] = $_SERVER['QUERY_STRING'];")
         self.write("fpm.conf", FPM.format(folder=self.folder))
         command = [PHP_FPM, "--nodaemonize", "--allow-to-run-as-root", "--fpm-config", os.path.join(self.folder, "fpm.conf")]
@@ -56,7 +62,7 @@ class Site:
 
     def configure_nginx(self):
         nginx = pathlib.Path(self.service.state, "etc/nginx")
-        location = blocks("nginx")[0].replace("/run/php/php-fpm.sock", f"{self.folder}/php.sock").replace("/var/www/", f"{self.folder}/")
+        location = block("nginx", "_freshet_who").replace("/run/php/php-fpm.sock", f"{self.folder}/php.sock").replace("/var/www/", f"{self.folder}/")
         login = location.replace("/_freshet_who", "/login.php").replace("  internal;\n", "").replace("/session.php", "/login.php")
         login = login.replace("  error_page", "  fastcgi_param QUERY_STRING $query_string;\n  error_page")
         (nginx / "freshet-auth.conf").write_text(location + login, encoding="utf-8")
@@ -92,51 +98,158 @@ def test_the_sites_php_session_identifies_the_reader():
         site.stop()
 
 
-LANGUAGES = (("node", "mjs", "javascript"), ("php", "php", "php"), ("/usr/bin/python3", "py", "python"))
+# --- The cases of the document ---------------------------------------------------------------------------------------------
 
 
-def example(folder, language, suffix, word):
-    """Writes the document's example that contains `word` next to the client, in `folder`."""
-    shutil.copytree(os.path.join(ROOT, "scripts/clients", language), folder, dirs_exist_ok=True)
-    code = next(block for block in blocks({"javascript": "js"}.get(language, language)) if word in block)
-    (folder / f"example.{suffix}").write_text(("<?php\n" if language == "php" else "") + code, encoding="utf-8")
+def run(script, **options):
+    return subprocess.run(["bash", "-euc", script], capture_output=True, text=True, timeout=240, check=True, **options).stdout
 
 
-def test_the_pages_of_every_language_are_rendered_with_and_without_the_service(service, tmp_path):
-    service.put("rendered", title="<Rendered> & read", published_at=int(time.time()) - 60)
-    assert service.internal().post("/api/views", {"articleId": "rendered", "fingerprint": "f", "publishedAt": int(time.time()) - 60}).status == 200
-    wait_until(lambda: service.public().get("/api/hot").json(), "a hot list")
-    for program, suffix, language in LANGUAGES:
-        example(tmp_path / language, language, suffix, "page\"" if language != "php" else "'page'")
-
-        def page(port):
-            done = subprocess.run([program, f"example.{suffix}"], cwd=tmp_path / language, env=os.environ | {"FRESHET": f"http://{service.host}:{port}"},  # noqa: B023
-                                  capture_output=True, text=True, timeout=240, check=True)
-            return done.stdout, done.stderr
-
-        wait_until(lambda: "Rendered" in page(service.port)[0] and "<Rendered" not in page(service.port)[0], "the page")  # noqa: B023
-        html, log = page(1)  # refused
-        assert html == "<ol></ol>\n" and "no hot list: the service is unreachable" in log, (language, html, log)
-
-
-def test_signed_requests_of_every_language_are_accepted_and_wrong_signatures_refused(tmp_path):
+@pytest.fixture(scope="module")
+def keyed():
+    """An instance with the keys that the document makes."""
+    patch = pytest.MonkeyPatch()
     service = Instance(**LONG_TIMEOUTS)
-    key = os.path.join(service.state, "etc/key")
-    with open(key, "w", encoding="ascii") as file:
-        file.write(SECRET)
-    os.chmod(key, 0o644)
-    service.configure(identity__internal_keys=f'{{ k1 = "{key}" }}')
+    etc = os.path.join(service.state, "etc")
+    for folder in ("secrets", "conf.d", "import.d"):
+        os.makedirs(os.path.join(etc, folder), exist_ok=True)
+    script = block("bash", "openssl rand").replace("/etc/freshet/", f"{etc}/")
+    script, commands = script.replace("umask 077", "umask 022"), "freshetd -t && systemctl restart freshet\n"
+    assert script.endswith(commands)
+    run(script.removesuffix(commands))
+    patch.setenv("CREDENTIALS_DIRECTORY", f"{etc}/secrets")
     try:
-        service.start()
-        for program, suffix, language in LANGUAGES:
-            folder = tmp_path / language
-            example(folder, language, suffix, "FRESHET_SECRET")
-            environment = os.environ | {"FRESHET": f"http://{service.host}:{service.internal_port}"}
-            for secret, status in ((SECRET, 0), ("wrong" * 8, 1)):
-                done = subprocess.run([program, f"example.{suffix}"], cwd=folder, env=environment | {"FRESHET_SECRET": secret},
-                                      capture_output=True, text=True, timeout=240, check=False)
-                assert (done.returncode != 0) == (status != 0), (language, done.stdout, done.stderr)
-        assert service.internal().get("/api/items/from-php").status == 401
-        wait_until(lambda: service.status()["recorder items"] == 3, "an item from each language")
+        yield service.start()
     finally:
+        patch.undo()
         service.stop()
+
+
+def secret(service, name):
+    return pathlib.Path(service.state, "etc/secrets", name).read_text(encoding="ascii").strip()
+
+
+def test_the_keys_are_accepted_and_no_other(keyed):
+    def whoami(key, **options):
+        return Freshet(f"http://{keyed.host}:{keyed.internal_port}", key=("k1", key), **options).whoami()
+
+    internal_key, token_key = (secret(keyed, name) for name in ("internal-key", "token-key"))
+    assert whoami(internal_key) == {"key": "k1", "userId": None}
+    bearer = {"Cookie": "freshet_token=" + token("k1", token_key, "ann")}
+    assert whoami(internal_key, headers=bearer)["userId"] == "ann"
+    with pytest.raises(FreshetError, match="not signed"):
+        whoami(token_key)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+CASES = {
+    "php": ("php example.php", "example.php", "php", "FreshetSite"),
+    "javascript": ("node example.mjs", "example.mjs", "js", "express"),
+    "python": ("/usr/bin/python3 -m flask --app example run --port {port}", "example.py", "python", "flask"),
+}
+
+
+class Example:
+    """The document's example in a language, with another title for its post. In PHP a program that prints a page, otherwise a server."""
+
+    def __init__(self, language, title, folder, environment):
+        command, name, fence, word = CASES[language]
+        shutil.copytree(os.path.join(ROOT, "scripts/clients", language), folder, dirs_exist_ok=True)
+        (folder / name).write_text(block(fence, word).replace("A post", title), encoding="utf-8")
+        if language == "javascript":
+            (folder / "node_modules").symlink_to(os.path.join(ROOT, "tests/browser/node_modules"))
+        self.port = free_port()
+        self.command, self.folder, self.environment = command.format(port=self.port).split(), folder, os.environ | environment | {"PORT": str(self.port)}
+        self.process = None if language == "php" else self._start(subprocess.DEVNULL)
+
+    def _start(self, stdout):
+        with open(self.folder / "log", "a", encoding="utf-8") as log:
+            return subprocess.Popen(self.command, cwd=self.folder, env=self.environment, stdout=stdout, stderr=log, text=True)
+
+    def page(self):
+        """None while the server does not listen yet."""
+        if not self.process:
+            return self._start(subprocess.PIPE).communicate(timeout=240)[0]
+        assert self.process.poll() is None, self.log()
+        try:
+            return Client("127.0.0.1", self.port).get("/posts/42").body.decode()
+        except OSError:
+            return None
+
+    def log(self):
+        return (self.folder / "log").read_text(encoding="utf-8")
+
+    def stop(self):
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+
+
+@pytest.fixture
+def start_example(tmp_path):
+    examples = []
+
+    def start(language, title, **environment):
+        examples.append(Example(language, title, tmp_path / language, environment))
+        return examples[-1]
+
+    yield start
+    for each in examples:
+        each.stop()
+
+
+@pytest.mark.parametrize("language", CASES)
+def test_an_example_sends_its_post_and_shows_it(keyed, start_example, language):
+    example = start_example(language, f"In {language}", FRESHET=f"http://{keyed.host}:{keyed.internal_port}",
+                            FRESHET_KEY=secret(keyed, "internal-key"), FRESHET_TOKEN_KEY=secret(keyed, "token-key"))
+    wait_until(lambda: f'<ol><li><a href="/posts/42">In {language}</a></li></ol>\n' in (example.page() or ""), "the post")
+    assert """ data-freshet='{"article":"42"}'></script>""" in example.page()
+
+
+@pytest.mark.parametrize("failure", ["the service is unreachable", "signed"])
+@pytest.mark.parametrize("language", CASES)
+def test_an_example_shows_its_page_without_the_service_and_with_a_wrong_key(keyed, start_example, language, failure):
+    port = keyed.internal_port if failure == "signed" else 1  # refused
+    example = start_example(language, "No post", FRESHET=f"http://{keyed.host}:{port}", FRESHET_KEY="wrong" * 8, FRESHET_TOKEN_KEY="wrong" * 8)
+    assert wait_until(example.page, "the page").endswith("</script><ol></ol>\n")
+    wait_until(lambda: failure in example.log(), "the error")
+
+
+UNIT = pathlib.Path(ROOT, "systemd/freshet-import@.service")
+
+
+@pytest.mark.skipif(not UNIT.exists(), reason="this checkout cannot import feeds")
+def test_the_feed_of_a_static_site_is_imported_as_its_unit_does(keyed, tmp_path):
+    now = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() - 60))
+    feed = tmp_path / "feed.xml"
+    feed.write_text(f"""<rss version="2.0"><channel><title>Blog</title><link>https://www.example.org/</link>
+      <item><title>From the feed</title><link>https://www.example.org/2026/caf%C3%A9/?ref=rss</link><pubDate>{now}</pubDate></item></channel></rss>""", encoding="utf-8")
+    state = keyed.state
+    first, *systemd = block("bash", "import.d").splitlines()
+    assert all(line.startswith("systemctl ") and " freshet-import@blog." in line for line in systemd)
+    run(first.replace("https://www.example.org/feed.xml", str(feed)).replace("/etc/freshet/", f"{state}/etc/"))
+    command = re.search(r"^ExecStart=(.*)$", UNIT.read_text(encoding="utf-8"), re.M)[1].replace("%I", "blog").replace("/usr/bin/freshetctl", CTL)
+    command = command.replace("--config /etc/freshet/freshet.toml", f"--state {state}").replace("/etc/freshet/", f"{state}/etc/")
+    run(f"{command} --cache {tmp_path}", env=os.environ | {"CREDENTIALS_DIRECTORY": f"{state}/etc/secrets"})
+
+    def listed():
+        return [each for each in keyed.public().get("/api/hot?model=trending").json() if each.get("title") == "From the feed"]
+
+    found = wait_until(listed, "the entry")[0]
+    assert (found["id"], found["url"]) == ("/2026/café", "https://www.example.org/2026/caf%C3%A9/?ref=rss")
+
+
+PLUGIN = pathlib.Path(ROOT, "scripts/wordpress/build-zip")
+
+
+@pytest.mark.skipif(not PLUGIN.exists(), reason="this checkout has no plugin")
+def test_the_plugin_for_wordpress_is_built_and_its_keys_are_printed(keyed, tmp_path):
+    script = block("bash", "build-zip").replace("/etc/freshet/", f"{keyed.state}/etc/").replace("build-zip /tmp", f"build-zip {tmp_path}")
+    printed = run(script, cwd=ROOT)
+    assert (tmp_path / "freshet.zip").stat().st_size > 0
+    assert secret(keyed, "internal-key") in printed and secret(keyed, "token-key") in printed

@@ -17,8 +17,8 @@ KINDS = {
     "handlers": re.compile(r"fcgi/handlers/\w+\.cpp"),
     "nginx": re.compile(r"nginx/[\w-]+\.conf"),
     "systemd": re.compile(r"systemd/(?:[\w-]+\.(?:service|socket|timer)|redis-acl\.conf)"),
-    "pages": re.compile(r"nginx/html/\w+\.js"),
-    "clients": re.compile(r"scripts/clients/\w+/[Ff]reshet\.(?:mjs|php|py)"),
+    "pages": re.compile(r"nginx/html/[\w-]+\.js"),
+    "clients": re.compile(r"scripts/clients/\w+/(?:[Ff]reshet(?:_web|Site)?|express)\.(?:mjs|php|py)"),
 }
 TURNS = ["lua", "handlers", "pages", "nginx", "lua", "systemd", "clients", "lua", "handlers", "nginx", "pages", "lua", "handlers", "nginx", "lua", "systemd", "handlers",
          "clients", "lua", "nginx", "handlers", "pages", "lua", "nginx", "systemd"]

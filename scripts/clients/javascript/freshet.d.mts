@@ -10,6 +10,7 @@ type Reply<Name extends keyof operations> = Body<Name> & Unavailable;
 type List<Name extends keyof operations> = { items: Body<Name>; degraded?: true } & Unavailable;
 type Query<Name extends keyof operations, Rest extends string = never> = Omit<NonNullable<operations[Name]["parameters"]["query"]>, Rest>;
 export type Id = Schemas["Id"];
+export type ItemMembers = Partial<Request<"putItem">> & Pick<Request<"putItem">, "title" | "published_at">;
 
 /** With preset "page", a call that fails returns {items: [], unavailable: true, error}. */
 export interface Unavailable { unavailable?: true; error?: FreshetError }
@@ -66,7 +67,7 @@ export class Freshet {
   statsOf(articleIds: Id[]): Promise<Reply<"stats">>;
   preview(settings: Query<"preview", "compare">): Promise<List<"hot">>;
   getItem(itemId: Id): Promise<Reply<"getItem">>;
-  putItem(itemId: Id, members: Request<"putItem">): Promise<Reply<"putItem">>;
+  putItem(itemId: Id, members: ItemMembers): Promise<Reply<"putItem">>;
   deleteItem(itemId: Id): Promise<Reply<"deleteItem">>;
   putItems(items: object[]): Promise<Reply<"putItems">>;
   interact(events: object[]): Promise<Reply<"interact">>;
