@@ -90,9 +90,9 @@ Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
   if (recent != nullptr) recent->refresh(source_->slices());
   if (query.text.empty()) {
     const bool is_weighted = query.interest_weight > 0;
-    MatchQuery match{.base = is_weighted ? 1.0 : 0.0,
-                     .alternatives = interests_.weigh(database, query.interests,
-                                                      is_weighted ? query.interest_weight : 1, recent)};
+    MatchQuery match{
+        .base = is_weighted ? 1.0 : 0.0,
+        .alternatives = interests_.weigh(database, query.interests, is_weighted ? query.interest_weight : 1)};
     return ExactTop(database, std::move(match), decay_, query.now, query.size, limit, &newest_, recent)
         .search();
   }

@@ -13,7 +13,6 @@ namespace {
 
 // Tags are chosen by the site's editors and say more than a single title word.
 constexpr double kTagBoost = 2.0;
-constexpr std::chrono::seconds kItemTtl{300}, kFrequencyTtl{30};
 constexpr std::size_t kMaxCachedEntries = 20000;  // each: items, terms
 constexpr std::size_t kMaxTermsPerItem = 64;
 
@@ -218,7 +217,7 @@ const std::vector<InterestTerms::ItemTerm>& InterestTerms::item_terms(const Xapi
   // Not cached: the next commit may add it.
   if (found == database.postlist_end(search::id_term(item))) return none;
   ItemTerms& entry = items_[item];
-  entry = {{}, now + kItemTtl};
+  entry = {{}, now + kCacheTtl};
   // Title words may match anywhere in an item; tags match only tags.
   for (const char prefix : {search::kTagPrefix, search::kTitlePrefix}) {
     auto term = database.termlist_begin(*found);
@@ -234,8 +233,7 @@ const std::vector<InterestTerms::ItemTerm>& InterestTerms::item_terms(const Xapi
 }
 
 std::vector<search::WeightedTerm> InterestTerms::weigh(const Xapian::Database& database,
-                                                       const std::vector<Interest>& interests, double total,
-                                                       search::RecentIndex* recent) {
+                                                       const std::vector<Interest>& interests, double total) {
   if (items_.size() > kMaxCachedEntries || terms_.size() > kMaxCachedEntries) {
     items_.clear();
     terms_.clear();
@@ -257,10 +255,8 @@ std::vector<search::WeightedTerm> InterestTerms::weigh(const Xapian::Database& d
   for (const auto& [number, weight] : weights) {
     Term& term = terms_[number];
     if (now >= term.expires_at) {
-      const std::uint64_t frequency =
-          recent != nullptr ? recent->term_frequency(term.name) : database.get_termfreq(term.name);
-      term.idf = inverse_frequency(database, static_cast<double>(frequency));
-      term.expires_at = now + kFrequencyTtl;
+      term.idf = inverse_frequency(database, database.get_termfreq(term.name));
+      term.expires_at = now + kCacheTtl;
     }
     best.push_back({weight * term.idf, weight, number});
   }

@@ -51,17 +51,16 @@ Xapian::Query any_of(const std::vector<search::WeightedTerm>& terms);
 // Turns interests into terms: the best kMaxTerms of the items' tags and title words, ranked by
 // (sum of the weights of the items that have it) × idf. Their weights are scaled so that Σ weight ×
 // idf over the query's terms is `total`, however many interests there are. Caches the terms of
-// items for five minutes, and frequencies of terms for half a minute. One per thread.
+// items and the frequencies of terms for kCacheTtl. One per thread.
 class InterestTerms {
  public:
   static constexpr std::size_t kMaxTerms = 13;
+  static constexpr std::chrono::minutes kCacheTtl{5};
   static constexpr std::size_t kMaxInterests = 32;  // only the first are used, which are the newest
 
-  // Empty if the index has none of the items. `recent`, which may be null, must be of the same
-  // database. Throws Xapian::Error.
+  // Empty if the index has none of the items. Throws Xapian::Error.
   std::vector<search::WeightedTerm> weigh(const Xapian::Database& database,
-                                          const std::vector<Interest>& interests, double total = 1,
-                                          search::RecentIndex* recent = nullptr);
+                                          const std::vector<Interest>& interests, double total = 1);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -238,10 +238,6 @@ std::uint64_t RecentIndex::frequency(const std::string& name, Term& term) {
   return sum;
 }
 
-std::uint64_t RecentIndex::term_frequency(const std::string& term) {
-  return frequency(term, find_term(term));
-}
-
 // False if a posting does not fit.
 bool RecentIndex::load_postings(const std::string& name, Term& term, std::size_t index) {
   Slice& slice = slices_[index];

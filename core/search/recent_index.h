@@ -65,8 +65,6 @@ class RecentIndex {
                                           std::int64_t end, const SearchDeadline* deadline);
   // An upper bound of the weight of any item.
   double highest_weight(const std::vector<WeightedTerm>& terms);
-  // The number of items in the whole index that have the term.
-  std::uint64_t term_frequency(const std::string& term);
 
  private:
   static constexpr std::uint32_t kAbsent = std::numeric_limits<std::uint32_t>::max();
