@@ -68,7 +68,7 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   FRESHET_TRY(from, source_address(options, *settings, target));
   if (auto ok = switch_to_owner(file); !ok) return tl::unexpected(ok.error());
 
-  BlockingHttp http(*from, kTimeout);
+  HttpClient http(*from, kTimeout);
   HttpRequest request;
   request.path = "/api/model";
   request.user_agent = "freshetctl";

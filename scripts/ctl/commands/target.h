@@ -7,7 +7,7 @@
 
 #include "core/config/settings.h"
 #include "core/redis/redis_url.h"
-#include "scripts/ctl/replay/http_client.h"
+#include "scripts/ctl/http/http_client.h"
 
 namespace freshet::ctl {
 

@@ -29,7 +29,7 @@ constexpr const char* kStdin = "-";
 constexpr std::int64_t kMaxLinesOfOtherFormat = 20;
 
 // Safe to repeat: putting an item is idempotent.
-Result<HttpReply> post_with_retries(BlockingHttp& http, const HttpRequest& request) {
+Result<HttpReply> post_with_retries(HttpClient& http, const HttpRequest& request) {
   milliseconds pause = kRetryDelay;
   for (int attempts_left = kMaxAttempts - 1;; --attempts_left) {
     auto reply = http.exchange(request);
@@ -69,7 +69,7 @@ class Importer {
  public:
   // `resume_file`: none if the import cannot be resumed. `position`: end of an earlier run, or the
   // beginning. `format`: that of the file, if it is another (other_format).
-  Importer(BlockingHttp& http, std::optional<ResumeFile> resume_file, ImportPosition position,
+  Importer(HttpClient& http, std::optional<ResumeFile> resume_file, ImportPosition position,
            std::string_view format, bool quiet)
       : http_(http),
         resume_file_(std::move(resume_file)),
@@ -182,7 +182,7 @@ class Importer {
         noted.error().detail);
   }
 
-  BlockingHttp& http_;
+  HttpClient& http_;
   std::optional<ResumeFile> resume_file_;
   ImportPosition position_;
   const std::string_view format_;
@@ -281,7 +281,7 @@ Result<int> run_import(const ImportOptions& options, const Target& target) {
     position.shift_s = shift->count();
   }
   const std::int64_t total = count_lines(chunks);
-  BlockingHttp http(*address, kBulkTimeout);
+  HttpClient http(*address, kBulkTimeout);
   const std::uint64_t done = position.offset;
   Importer importer(http, std::move(notes), std::move(position), other_format(*text), options.quiet);
   if (done == 0) {
