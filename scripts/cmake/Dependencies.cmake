@@ -22,6 +22,7 @@ pkg_check_modules(icu_i18n REQUIRED IMPORTED_TARGET icu-i18n)  # only when build
 pkg_check_modules(libxml REQUIRED IMPORTED_TARGET libxml-2.0)
 pkg_check_modules(md4c REQUIRED IMPORTED_TARGET md4c)
 pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl)  # only freshetctl
+pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
 # Not by pkg-config, which needs 15 s to resolve all of Abseil on Debian 13.
 find_library(RE2_LIBRARY re2 REQUIRED)
 find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)

@@ -27,4 +27,15 @@ std::string response_header(CURL* handle, const char* name) {
   return found ? header->value : std::string();
 }
 
+std::optional<std::string> url_part(const std::string& url, CURLUPart part) {
+  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(curl_url(), curl_url_cleanup);
+  if (!parsed) throw std::bad_alloc();
+  char* text = nullptr;
+  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_ALLOW_SPACE) != CURLUE_OK ||
+      curl_url_get(parsed.get(), part, &text, 0) != CURLUE_OK)
+    return std::nullopt;
+  const std::unique_ptr<char, decltype(&curl_free)> owned(text, curl_free);
+  return std::string(text);
+}
+
 }  // namespace freshet::ctl

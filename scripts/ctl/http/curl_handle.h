@@ -4,6 +4,7 @@
 #include <curl/curl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,7 +13,6 @@ namespace freshet::ctl {
 struct CurlDeleter {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
 };
 using CurlHandle = std::unique_ptr<CURL, CurlDeleter>;
 
@@ -33,5 +33,9 @@ class CurlHeaders {
 
 // The last reply's header of that name; empty if it has none.
 std::string response_header(CURL* handle, const char* name);
+
+// A part of an absolute URL, as it is written there, which may contain spaces. nullopt if the URL is
+// not valid or has no such part.
+std::optional<std::string> url_part(const std::string& url, CURLUPart part);
 
 }  // namespace freshet::ctl
