@@ -23,7 +23,7 @@ struct FetchOptions {
   milliseconds timeout{60'000};                 // for a request
 };
 
-// What a server sent with a document, and gets with the next request for it. Empty: absent.
+// Sent by a server with a document, and to it with the next request for it. Empty: absent.
 struct Validators {
   std::string etag, last_modified;
   bool operator==(const Validators&) const = default;
