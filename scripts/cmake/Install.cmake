@@ -28,7 +28,7 @@ install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPON
 freshet_install(/usr/lib/systemd/system systemd/freshet.service systemd/freshet.socket systemd/freshet-train.service
                 systemd/freshet-train.timer systemd/freshet-tune.service systemd/freshet-tune.timer systemd/freshet-fill.service systemd/freshet-fill.timer
                 systemd/freshet-check.service systemd/freshet-check.timer systemd/freshet-fetch-model.service
-                systemd/freshet-fetch-model.timer systemd/freshet-search@.service)
+                systemd/freshet-fetch-model.timer systemd/freshet-import@.service systemd/freshet-import@.timer systemd/freshet-search@.service)
 install(FILES systemd/freshet.sysusers DESTINATION /usr/lib/sysusers.d RENAME freshet.conf COMPONENT freshet)
 
 # freshet_compressed(SOURCE DESTINATION COMPONENT): installs NAME.gz, byte-identical in every build.

@@ -83,7 +83,8 @@ std::optional<std::string> IdRule::id_of(const SourceItem& item) const {
     std::string group;
     if (re2::RE2::PartialMatch(item.url, *pattern_, &group)) out = std::move(group);
   } else if (text_ == "path") {
-    out = path_id(item.url);
+    const bool has_no_host = item.url.starts_with('/') && !item.url.starts_with("//");
+    out = path_id(has_no_host ? "http://localhost" + item.url : item.url);
   } else {
     out = text_ == "guid" ? item.guid : text_ == "url" ? item.url : item.slug;
   }

@@ -57,6 +57,8 @@ TEST_CASE("an id is what its rule names", "[import]") {
   CHECK_FALSE(id_by("guid", {}));
   CHECK_FALSE(id_by("slug", {}));
   CHECK_FALSE(id_by("path", {}));
+  item.url = "/posts/7-title/";  // of a folder without the address of its site
+  CHECK(id_by("path", item) == "/posts/7-title");
 }
 
 TEST_CASE("a rule is a name or an expression with a group", "[import]") {
