@@ -34,8 +34,8 @@ class CurlHeaders {
 // The last reply's header of that name; empty if it has none.
 std::string response_header(CURL* handle, const char* name);
 
-// A part of an absolute URL, as it is written there, which may contain spaces. nullopt if the URL is
-// not valid or has no such part.
+// A part of an absolute URL, as it is written there, which may contain spaces. nullopt if the URL
+// is not valid or has no such part.
 std::optional<std::string> url_part(const std::string& url, CURLUPart part);
 
 }  // namespace freshet::ctl

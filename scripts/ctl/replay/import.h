@@ -1,6 +1,6 @@
 // freshetctl import: sends items to a running service, from an NDJSON file or stdin or another
-// source (import/import_source.h). Progress in an NDJSON file is saved after each acknowledged chunk
-// (resume.h), so an interrupted import can be resumed.
+// source (import/import_source.h). Progress in an NDJSON file is saved after each acknowledged
+// chunk (resume.h), so an interrupted import can be resumed.
 #pragma once
 
 #include <cstdint>
