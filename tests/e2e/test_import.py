@@ -294,6 +294,27 @@ def test_an_entry_that_freshet_rejects_is_named(service, site, name):
     assert "skipped 1: has no id by the rule path, first entry 2" in done.stdout and title(service, path)
 
 
+def test_ratings_and_reactions_are_imported_with_their_times(service, name, tmp_path):
+    reader, other, item = name("u"), name("u2"), name("i")
+    service.put(item)
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text(f"userId,movieId,rating,timestamp\n{reader},{item},4.5,1600000000\n{reader},{item}-2,1.0,1600000001\n{reader},,5,1600000002\n")
+    for _ in range(2):  # a repetition changes nothing
+        done = subprocess.run([CTL, "import-events", str(ratings), "--state", service.state], capture_output=True, text=True, check=False, timeout=240)
+        assert done.returncode == 1 and "imported 1 interactions in " in done.stdout and "left out 1: ratings below 4" in done.stdout, done
+        assert "line 4: topicId: is missing" in done.stderr, done
+
+    def stored():
+        return [(each["topicId"], each["kind"], each["at"]) for each in service.internal().get(f"/api/users/{reader}").json()["database"]["interactions"]]
+
+    wait_until(stored, "the recorder")
+    assert stored() == [(item, "like", 1600000000)]
+    events = "".join(json.dumps({"user": other, "item": item, "at": 1600000000 + number, "type": kind}) + "\n" for number, kind in enumerate(["share", "view", "vote"]))
+    done = subprocess.run([CTL, "import-events", "-", "--kind", "vote=reply", "--json", "--state", service.state],
+                          input=events, capture_output=True, text=True, check=True, timeout=240)
+    assert json.loads(done.stdout) == {"accepted": 2, "rejected": 0, "left_out": {"views, which are counted when they happen": 1}}
+
+
 def test_the_schedule_runs_imports(service, site, name, tmp_path):
     path = "/" + name("p")
     site.pages["/feed"] = rss(path)

@@ -12,6 +12,7 @@
 #include "scripts/ctl/evaluate/evaluate.h"
 #include "scripts/ctl/replay/import.h"
 #include "scripts/ctl/replay/import_counters.h"
+#include "scripts/ctl/replay/import_events.h"
 #include "scripts/ctl/replay/replay.h"
 
 namespace freshet::ctl {
@@ -110,6 +111,28 @@ CommandAction import_counters_command(CLI::App& app) {
       "after the "
       "import, unless the article is read again.");
   return [options](const Target& target) { return run_import_counters(*options, target); };
+}
+
+CommandAction import_events_command(CLI::App& app) {
+  auto options = std::make_shared<ImportEventsOptions>();
+  app.add_option("FILE", options->file, "log of events: NDJSON, or CSV with a header; -: stdin")->required();
+  app.add_option("--min-rating", options->min_rating, "a rating of this or more is a like")
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  app.add_option("--kind", options->kinds,
+                 "interaction that an event's type stands for, such as vote=like; may be repeated")
+      ->type_name("TYPE=KIND")
+      ->allow_extra_args(false);
+  app.add_flag("--json", options->json, kJsonHelp);
+  app.add_flag("-q,--quiet", options->quiet, "no progress output");
+  app.footer(
+      "NDJSON has one object per line: user, item, at (a date or Unix seconds), and type (like, favorite, "
+      "share, reply, post)\nor rating (a number). CSV has these columns: user or userId, item, itemId or "
+      "movieId, timestamp or at, rating or type;\nratings.csv of MovieLens is one. Events become "
+      "interactions with their own times, from which `freshetctl train` learns.\nViews are left out, because "
+      "the service counts them when they happen, as are lower ratings and other types. Importing\na file "
+      "again changes nothing.");
+  return [options](const Target& target) { return run_import_events(*options, target); };
 }
 
 void add_replay_options(CLI::App& app, ReplayOptions& options) {
@@ -263,6 +286,8 @@ constexpr std::array kContentCommands{
             import_command},
     Command{"import-counters", "Import another plugin's page views and visitors from an NDJSON file",
             import_counters_command},
+    Command{"import-events", "Import ratings and reactions of the past from a CSV or NDJSON file",
+            import_events_command},
     Command{"replay", "Replay a log of events over HTTP, or compute a past list from it", replay_command},
     Command{"train", "Train the recommender's model from the database", train_command},
     Command{"tune", "Choose the default hot list by how well it predicts what is read next", tune_command},

@@ -147,6 +147,7 @@ HttpClient::HttpClient(HttpAddress address, milliseconds timeout)
   if (made) transfer_->signatures.emplace(std::move(*made));  // the key was validated by http_address()
 }
 HttpClient::~HttpClient() = default;
+HttpClient::HttpClient(HttpClient&&) noexcept = default;
 
 Result<HttpReply> HttpClient::exchange(const HttpRequest& request) {
   Transfer& transfer = *transfer_;

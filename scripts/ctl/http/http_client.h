@@ -47,6 +47,7 @@ class HttpClient {
   // `timeout` applies to an exchange, including connecting.
   HttpClient(HttpAddress address, milliseconds timeout);
   ~HttpClient();
+  HttpClient(HttpClient&&) noexcept;
 
   // Sends a body at most once. Errors: kUnavailable "no_connection": nothing was sent;
   // kUnknownOutcome "no_reply": sent, but no reply arrived.

@@ -330,7 +330,7 @@ class SourceImport {
       ctl::print("{}", escape_json(body));
       accepted_ += static_cast<std::int64_t>(pending_.size());
     } else {
-      FRESHET_TRY(reply, put_items(*http_, std::move(body)));
+      FRESHET_TRY(reply, post_lines(*http_, "/api/items", std::move(body)));
       accepted_ += reply->accepted;
       for (const RejectedLine& each : reply->rejected) {
         const bool known = each.line >= 1 && each.line <= pending_.size();

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "scripts/ctl/import/fetch.h"
+#include "scripts/ctl/http/fetch.h"
 #include "scripts/ctl/import/source_format.h"
 #include "scripts/ctl/replay/import.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "scripts/ctl/import/fetch.h"
+#include "scripts/ctl/http/fetch.h"
 
 namespace freshet::ctl {
 

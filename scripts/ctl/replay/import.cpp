@@ -79,7 +79,7 @@ class Importer {
         progress_(stderr, quiet) {}
 
   Result<void> send(const Chunk& chunk) {
-    FRESHET_TRY(bulk, put_items(http_, chunk.body));
+    FRESHET_TRY(bulk, post_lines(http_, "/api/items", chunk.body));
     position_.accepted += bulk->accepted;
     for (const auto& [name, lines] : bulk->ignored) ignored_[name] += lines;
     for (RejectedLine& each : bulk->rejected) {
@@ -210,13 +210,12 @@ Result<BulkReply> parse_bulk_reply(std::string text) {
   return reply;
 }
 
-Result<BulkReply> put_items(HttpClient& http, std::string ndjson) {
-  HttpRequest request{"POST", "/api/items", std::move(ndjson), "application/x-ndjson",
-                      "freshetctl/" FRESHET_VERSION};
+Result<BulkReply> post_lines(HttpClient& http, const std::string& path, std::string ndjson) {
+  HttpRequest request{"POST", path, std::move(ndjson), "application/x-ndjson", "freshetctl/" FRESHET_VERSION};
   FRESHET_TRY(reply, post_with_retries(http, request));
-  if (reply->status != 200 && reply->status != 207) {
+  if (reply->status != 200 && reply->status != 202) {
     return fail(ErrorCode::kUnavailable, "refused", {},
-                fmt::format("{}/api/items returned {}: {:.300}", http.address().display_url, reply->status,
+                fmt::format("{}{} returned {}: {:.300}", http.address().display_url, path, reply->status,
                             reply->body));
   }
   return parse_bulk_reply(std::move(reply->body));

@@ -36,9 +36,9 @@ std::string_view other_format(std::string_view text);
 
 inline constexpr milliseconds kBulkTimeout{35000};  // the service's own limit for a bulk request is 30 s
 
-// Sends a bulk request, again if the service is busy. Safe to repeat: putting an item is
-// idempotent. Errors: of HttpClient; kUnavailable "refused".
-Result<BulkReply> put_items(HttpClient& http, std::string ndjson);
+// Sends a bulk request to a route where repeating it changes nothing, again if the service is busy.
+// Errors: of HttpClient; kUnavailable "refused".
+Result<BulkReply> post_lines(HttpClient& http, const std::string& path, std::string ndjson);
 
 struct ImportOptions {
   std::string file;  // "-": stdin

@@ -1,4 +1,4 @@
-#include "scripts/ctl/import/fetch.h"
+#include "scripts/ctl/http/fetch.h"
 
 #include <zlib.h>
 
