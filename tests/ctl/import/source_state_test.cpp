@@ -68,6 +68,14 @@ TEST_CASE("items that are gone are deleted, up to a third and not old ones", "[i
   CHECK(decide_prune(imported, {{"a", at(10)}}, at(0)).is_too_much);
   CHECK(decide_prune(imported, {}, at(0)).is_too_much);
   CHECK_FALSE(decide_prune({}, {}, at(0)).is_too_much);
+  std::map<std::string, UnixSeconds> eight;
+  for (char id = 'a'; id < 'i'; ++id) eight.emplace(std::string(1, id), at(1));
+  auto present = eight;
+  present.erase("a");
+  present.erase("b");
+  CHECK_FALSE(decide_prune(eight, present, at(0)).is_too_much);
+  present.erase("c");
+  CHECK(decide_prune(eight, present, at(0)).is_too_much);
 }
 
 TEST_CASE("an age is a number and a unit", "[import]") {
