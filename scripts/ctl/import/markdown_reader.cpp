@@ -181,6 +181,9 @@ std::vector<std::string> terms(const FrontMatter& front, std::initializer_list<s
   return site.generator == Generator::kJekyll ? split_list(values.front(), " ") : values;
 }
 
+// A name in the paths that Hugo makes.
+std::string hugo_name(std::string_view name) { return to_lower(hyphenated(name)); }
+
 class PageReader {
  public:
   PageReader(const Site& site, const Page& page, const MarkdownFile& file)
@@ -264,12 +267,13 @@ class PageReader {
     PermalinkParts parts = date_parts(date());
     const std::string within = joined(folders_around(page_, true));
     const bool is_hexo = site_.generator == Generator::kHexo;
-    const std::vector<std::string> categories = all_categories();
-    std::vector<std::string> names;
-    for (const std::string& category : categories) names.push_back(path_name(category));
     parts["title"] = is_hexo && !within.empty() ? within + "/" + page_.stem : slug();
-    parts["slug"] = parts["name"] = parts["post_title"] = slug();
-    parts["categories"] = parts["category"] = is_hexo && names.empty() ? "uncategorized" : joined(names);
+    parts["slug"] = parts["name"] = slug();
+    std::vector<std::string> categories = all_categories();
+    for (std::string& category : categories) category = is_hexo ? hyphenated(category) : to_lower(category);
+    parts["categories"] = parts["category"] =
+        is_hexo && categories.empty() ? "uncategorized" : joined(categories);
+    parts["slugified_categories"] = hyphenated(joined(categories));
     parts["output_ext"] = ".html";
     return expand_permalink(pattern.empty() ? site_.permalink : pattern, parts);
   }
@@ -279,12 +283,12 @@ class PageReader {
   std::string page_path() const {
     const bool is_hugo = site_.generator == Generator::kHugo;
     std::string path = "/";
-    for (const std::string& folder : page_.folders) path += (is_hugo ? path_name(folder) : folder) + "/";
+    for (const std::string& folder : page_.folders) path += (is_hugo ? hugo_name(folder) : folder) + "/";
     if (page_.stem == "index") return path;
     const bool has_extension = site_.generator == Generator::kHexo ||
                                (site_.generator == Generator::kJekyll && !site_.permalink.ends_with('/'));
     if (has_extension) return path + page_.stem + ".html";
-    return path + (is_hugo ? path_name(slug()) : page_.stem) + "/";
+    return path + (is_hugo ? hugo_name(slug()) : page_.stem) + "/";
   }
 
   const Site& site_;

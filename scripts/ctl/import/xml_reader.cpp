@@ -89,6 +89,8 @@ xmlEntity* html_entity(const xmlChar* name) {
   return &entity;
 }
 
+void ignore_message(void*, const char*, ...) {}
+
 class Parser {
  public:
   Parser(std::string_view base, const XmlVisitor& visitor) : visitor_(visitor), bases_{std::string(base)} {
@@ -116,6 +118,8 @@ class Parser {
       static_cast<Parser*>(self)->stop("declares attributes in its DOCTYPE");
     };
     handler_ = handler;
+    // libxml2 prints errors of encodings to stderr, whatever the options.
+    xmlSetGenericErrorFunc(nullptr, ignore_message);
   }
 
   Result<void> read(std::istream& in) {

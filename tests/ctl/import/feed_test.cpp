@@ -88,6 +88,23 @@ TEST_CASE("RSS in UTF-16", "[import]") {
   CHECK(collect_text(wide, reading()).titles() == Strings{"wide"});
 }
 
+TEST_CASE("encodings of feeds", "[import]") {
+  const auto read = [](const std::string& encoding, const std::string& title) {
+    const std::string declaration = "<?xml version=\"1.0\" encoding=\"" + encoding + "\"?>";
+    return collect_text(
+        declaration + rss("<item><title>one</title></item><item><title>" + title + "</title></item>"),
+        reading());
+  };
+  CHECK(read("windows-1252", "\x93quoted\x94").titles() == Strings{"one", "“quoted”"});
+  CHECK(read("GBK", "\xC4\xE3\xBA\xC3").titles() == Strings{"one", "你好"});
+  CHECK(read("Shift_JIS", "\x83\x65\x83\x58\x83\x67").titles() == Strings{"one", "テスト"});
+  CHECK(read("x-unknown", "two").error == "line 1: Unsupported encoding x-unknown");
+  const Collected latin = read("UTF-8", "Caf\xE9");
+  CHECK(latin.titles() == Strings{"one"});
+  CHECK(latin.error.starts_with("line 1: Input is not proper UTF-8"));
+  CHECK_FALSE(read("EUC-JP", "\xFF\xFF\xFF\xFF").error.empty());
+}
+
 TEST_CASE("Atom: types of texts, xml:base, the link to the page and the feed's author", "[import]") {
   const Collected feed = collect_fixture("atom.xml", reading());
   CHECK(feed.error.empty());
@@ -179,6 +196,8 @@ TEST_CASE("a feed with common faults is read", "[import]") {
   CHECK(read_rss("<item><title>control\x0B character</title></item>").titles() ==
         Strings{"control character"});
   CHECK(read_rss("<item><title>1 &lt; 2 &amp;lt; 3</title></item>").titles() == Strings{"1 < 2 < 3"});
+  CHECK(read_rss("<item><title>x</title><category>a &unknown b</category></item>")
+            .error.starts_with("line 1: "));
   CHECK(read_rss("<item><description>&lt;img src=x&gt;</description></item>").skipped.size() == 1);
 }
 
