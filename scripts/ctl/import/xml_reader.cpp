@@ -191,7 +191,10 @@ class Parser {
     if (parser_->wellFormed != 0) return {};
     const auto* const error = xmlCtxtGetLastError(parser_.get());
     if (error == nullptr || error->message == nullptr) return bad_xml("is not well-formed");
-    return bad_xml("line " + std::to_string(error->line) + ": " + one_line(error->message));
+    const std::string message = one_line(error->message);
+    const bool is_huge = message.find("Huge input lookup") != std::string::npos;
+    return bad_xml("line " + std::to_string(error->line) + ": " +
+                   (is_huge ? "a tag, comment or CDATA section is larger than 10 MB" : message));
   }
 
   void stop(std::string reason) {

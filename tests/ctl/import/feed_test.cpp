@@ -193,6 +193,9 @@ TEST_CASE("entities that a feed declares are not expanded", "[import]") {
 TEST_CASE("a feed with common faults is read", "[import]") {
   CHECK(read_rss("<item><x:title>other</x:title><title>undeclared prefix</title></item>").titles() ==
         Strings{"undeclared prefix"});
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "<item><x:y/><title>of many chunks</title></item>";
+  CHECK(read_rss(many).items.size() == 1000);
   CHECK(read_rss("<item><title>control\x0B character</title></item>").titles() ==
         Strings{"control character"});
   CHECK(read_rss("<item><title>1 &lt; 2 &amp;lt; 3</title></item>").titles() == Strings{"1 < 2 < 3"});
@@ -217,5 +220,7 @@ TEST_CASE("deep, wide and endless XML is refused", "[import]") {
   for (int i = 0; i < 20'000; ++i) spaces += " xmlns:a" + std::to_string(i) + "='u'";
   CHECK(read_rss("<item>" + deep).error == "line 1: is nested too deeply");
   CHECK_FALSE(read_rss("<item><title" + attributes + ">x</title></item>").error.empty());
+  CHECK(read_rss("<item><title>x</title></item><!--" + std::string(11'000'000, 'x')).error ==
+        "line 1: a tag, comment or CDATA section is larger than 10 MB");
   CHECK_FALSE(read_rss("<item><title" + spaces + ">x</title></item>").error.empty());
 }
