@@ -30,13 +30,9 @@ tl::unexpected<Error> bad_feed(std::string detail) {
 }
 
 // The first that is not empty.
-template <class... Texts>
-std::string_view first_of(std::string_view text, Texts... others) {
-  if constexpr (sizeof...(others) == 0) {
-    return text;
-  } else {
-    return text.empty() ? first_of(others...) : text;
-  }
+std::string_view first_of(std::initializer_list<std::string_view> texts) {
+  const auto* const found = std::ranges::find_if_not(texts, &std::string_view::empty);
+  return found == texts.end() ? std::string_view() : *found;
 }
 
 std::string_view http_url(std::string_view text) {
@@ -97,7 +93,7 @@ class XmlFeed {
     SourceItem item;
     item.position = "entry " + std::to_string(count_);
     item.text_format = items::TextFormat::kHtml;
-    item.language = first_of(entry.language(), entry.child_text(kDublinCoreSpace, "language"), language_);
+    item.language = first_of({entry.language(), entry.child_text(kDublinCoreSpace, "language"), language_});
     return item;
   }
 
@@ -111,20 +107,21 @@ class XmlFeed {
     const auto core = [&](std::string_view name) { return entry.child_text(kDublinCoreSpace, name); };
     SourceItem item = new_item(entry);
     const XmlElement* const guid = entry.child(entry.space, "guid");
-    item.guid = first_of(text("guid"), rdf_about(entry));
+    item.guid = first_of({text("guid"), rdf_about(entry)});
     const bool guid_is_link = guid != nullptr && guid->attribute("isPermaLink") != "false";
-    item.url = link(entry, first_of(entry.child_text(kFeedBurner, "origLink"), text("link"), atom_link(entry),
-                                    guid_is_link ? http_url(item.guid) : "", http_url(rdf_about(entry))));
-    item.title = plain_line(first_of(text("title"), core("title")));
-    item.text = first_of(entry.child_text(kContentSpace, "encoded"), text("description"),
-                         entry.child_text(kItunes, "summary"), core("description"));
+    item.url =
+        link(entry, first_of({entry.child_text(kFeedBurner, "origLink"), text("link"), atom_link(entry),
+                              guid_is_link ? http_url(item.guid) : "", http_url(rdf_about(entry))}));
+    item.title = plain_line(first_of({text("title"), core("title")}));
+    item.text = first_of({entry.child_text(kContentSpace, "encoded"), text("description"),
+                          entry.child_text(kItunes, "summary"), core("description")});
     item.author = plain_line(
-        first_of(core("creator"), author_name(text("author")), entry.child_text(kItunes, "author")));
+        first_of({core("creator"), author_name(text("author")), entry.child_text(kItunes, "author")}));
     item.published_at =
-        parse_source_date(first_of(text("pubDate"), core("date"), entry.child_text(kAtom, "published"),
-                                   entry.child_text(kDublinTerms, "created")));
+        parse_source_date(first_of({text("pubDate"), core("date"), entry.child_text(kAtom, "published"),
+                                    entry.child_text(kDublinTerms, "created")}));
     item.updated_at = parse_source_date(
-        first_of(entry.child_text(kAtom, "updated"), entry.child_text(kDublinTerms, "modified")));
+        first_of({entry.child_text(kAtom, "updated"), entry.child_text(kDublinTerms, "modified")}));
     for (const XmlElement& child : entry.children) {
       const bool is_tag = (child.name == "category" && child.space == entry.space) ||
                           (child.name == "subject" && child.space == kDublinCoreSpace);
@@ -170,7 +167,7 @@ class XmlFeed {
     SourceItem item = new_item(entry);
     item.guid = text("id");
     item.url = link(
-        entry, first_of(entry.child_text(kFeedBurner, "origLink"), atom_link(entry), http_url(item.guid)));
+        entry, first_of({entry.child_text(kFeedBurner, "origLink"), atom_link(entry), http_url(item.guid)}));
     if (const XmlElement* const title = entry.child(kAtom, "title")) {
       const bool is_markup = title->attribute("type").ends_with("html");
       item.title = is_markup ? plain_line(title->text) : one_line(title->text);
@@ -182,7 +179,7 @@ class XmlFeed {
     item.updated_at = parse_source_date(text("updated"));
     for (const XmlElement& child : entry.children) {
       if (child.space != kAtom || child.name != "category") continue;
-      item.tags.emplace_back(first_of(trimmed(child.attribute("label")), child.attribute("term")));
+      item.tags.emplace_back(first_of({trimmed(child.attribute("label")), child.attribute("term")}));
     }
     return item;
   }
@@ -207,11 +204,11 @@ SourceItem json_item(const JsonElement& entry, std::string_view base) {
   item.position = "entry " + std::to_string(entry.number);
   item.guid = json_text(from, "id");
   const std::string url = json_text(from, "url"), external = json_text(from, "external_url");
-  item.url = resolve_url(base, first_of(url, external, http_url(item.guid)));
+  item.url = resolve_url(base, first_of({url, external, http_url(item.guid)}));
   item.title = json_text(from, "title");
   const std::string html = json_text(from, "content_html"), plain = json_text(from, "content_text");
   item.text_format = html.empty() ? items::TextFormat::kPlain : items::TextFormat::kHtml;
-  item.text = first_of(html, plain, json_text(from, "summary"));
+  item.text = first_of({html, plain, json_text(from, "summary")});
   item.author = json_author(from);
   item.language = json_text(from, "language");
   item.published_at = parse_source_date(json_text(from, "date_published"));

@@ -3,6 +3,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <toml++/toml.h>
+#include <optional>
 #include <sstream>
 
 #include "core/base/json.h"
@@ -12,8 +13,8 @@ namespace freshet::ctl {
 namespace {
 
 constexpr std::size_t kMaxBytes = 64UL * 1024;
-constexpr std::size_t kMaxValues = 200;                 // of a name; items have at most 100 tags
-constexpr std::string_view kTaxonomies = "taxonomies";  // where Zola has its tags
+constexpr std::size_t kMaxValues = 200;  // of a name; items have at most 100 tags
+constexpr std::size_t kMaxMembers = 1000;
 
 tl::unexpected<Error> bad(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_front_matter", {}, std::move(detail));
@@ -41,6 +42,29 @@ void add_yaml(FrontMatter& out, const std::string& name, const YAML::Node& value
   }
 }
 
+// The prefix of the names in a table that is read like the root: Zola's tags and Hugo's permalinks,
+// whose table `page` is one too. nullopt for another name.
+std::optional<std::string_view> prefix_in(std::string_view table) {
+  if (table == "taxonomies") return "";
+  if (table == "permalinks" || table == "permalinks.page") return "permalinks.";
+  return std::nullopt;
+}
+
+// Aliases can repeat a map, also within itself: `members_left` ends this.
+void add_members(FrontMatter& out, std::string_view prefix, const YAML::Node& map,
+                 std::size_t& members_left) {
+  for (const auto& pair : map) {
+    if (members_left == 0) return;
+    --members_left;
+    const std::string name = std::string(prefix) + scalar(pair.first);
+    const auto nested = prefix_in(name);
+    if (nested && pair.second.IsMap())
+      add_members(out, *nested, pair.second, members_left);
+    else
+      add_yaml(out, name, pair.second);
+  }
+}
+
 std::string scalar(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (node.is_array() || node.is_table()) return {};
@@ -57,6 +81,17 @@ void add_toml(FrontMatter& out, std::string_view name, const toml::node& value) 
     for (const toml::node& each : *values) out.add(name, scalar(each), true);
   } else {
     out.add(name, scalar(value), false);
+  }
+}
+
+void add_members(FrontMatter& out, std::string_view prefix, const toml::table& table) {
+  for (const auto& [key, value] : table) {
+    const std::string name = std::string(prefix) + std::string(key.str());
+    const auto nested = prefix_in(name);
+    if (nested && value.is_table())
+      add_members(out, *nested, *value.as_table());
+    else
+      add_toml(out, name, value);
   }
 }
 
@@ -165,14 +200,8 @@ Result<FrontMatter> parse_yaml(std::string_view text) {
     FrontMatter out;
     if (root.IsNull()) return out;
     if (!root.IsMap()) return bad("has front matter that is not a list of names and values");
-    for (const auto& pair : root) {
-      const std::string name = scalar(pair.first);
-      if (name != kTaxonomies || !pair.second.IsMap()) {
-        add_yaml(out, name, pair.second);
-      } else {
-        for (const auto& nested : pair.second) add_yaml(out, scalar(nested.first), nested.second);
-      }
-    }
+    std::size_t members_left = kMaxMembers;
+    add_members(out, "", root, members_left);
     return out;
   } catch (const YAML::Exception& error) {
     // The line of the file: front matter begins in its second.
@@ -185,14 +214,7 @@ Result<FrontMatter> parse_toml(std::string_view text) {
   try {
     const toml::table root = toml::parse(text);
     FrontMatter out;
-    for (const auto& [name, value] : root) {
-      const toml::table* const table = value.as_table();
-      if (name.str() != kTaxonomies || table == nullptr) {
-        add_toml(out, name.str(), value);
-      } else {
-        for (const auto& [nested_name, nested] : *table) add_toml(out, nested_name.str(), nested);
-      }
-    }
+    add_members(out, "", root);
     return out;
   } catch (const toml::parse_error& error) {
     return bad("has front matter that is not valid TOML: line " +

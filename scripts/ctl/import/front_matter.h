@@ -12,7 +12,8 @@
 namespace freshet::ctl {
 
 // The values of each name, which is in lower case. A single value is a list of one. Of a value with
-// members of its own only `name` or `title` is read, and of a nested list its values.
+// members of its own only `name` or `title` is read, and of a nested list its values. The members
+// of `taxonomies` are read like those of the root, those of `permalinks` as "permalinks.posts".
 class FrontMatter {
  public:
   // The first value of the first of `names` that has one; empty if none has.

@@ -25,8 +25,9 @@ struct Site {
   Generator generator = Generator::kUnknown;
   fs::path content;       // the folder whose paths are those of the pages
   std::string base;       // the site's address, without a slash at its end; may be empty
-  std::string permalink;  // the pattern for posts
+  std::string permalink;  // the pattern for posts; Hugo has one a section, in `config`
   std::string language;
+  FrontMatter config;
 };
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> texts) {
@@ -72,7 +73,8 @@ std::optional<Site> site_at(const fs::path& folder) {
     return Site{.generator = Generator::kHugo,
                 .content = folder / "content",
                 .base = std::string(config.first({"baseurl", "base_url"})),
-                .language = std::string(config.first({"languagecode", "defaultcontentlanguage"}))};
+                .language = std::string(config.first({"languagecode", "defaultcontentlanguage"})),
+                .config = config};
   }
   if (!is_there(folder / "_config.yml")) return std::nullopt;
   const FrontMatter config = read_config(folder / "_config.yml");
@@ -181,6 +183,21 @@ std::vector<std::string> terms(const FrontMatter& front, std::initializer_list<s
   return site.generator == Generator::kJekyll ? split_list(values.front(), " ") : values;
 }
 
+// A name in the paths that Hugo makes: in lower case, with hyphens for blanks, without most
+// punctuation.
+std::string hugo_name(std::string_view name) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789._#+~-@";
+  std::string out;
+  bool after_blank = false;
+  for (const char c : to_lower(name)) {
+    const bool is_kept = static_cast<unsigned char>(c) >= 0x80 || kLetters.find(c) != std::string_view::npos;
+    if (is_kept && after_blank && !out.empty()) out += '-';
+    if (is_kept) out += c;
+    after_blank = c == ' ' || (after_blank && !is_kept);
+  }
+  return out;
+}
+
 class PageReader {
  public:
   PageReader(const Site& site, const Page& page, const MarkdownFile& file)
@@ -260,18 +277,34 @@ class PageReader {
   }
 
   std::string generated_path(std::string_view pattern) const {
-    if (!page_.is_post || site_.generator == Generator::kHugo) return page_path();
+    if (site_.generator == Generator::kHugo) return hugo_path();
+    if (!page_.is_post) return page_path();
     PermalinkParts parts = date_parts(date());
     const std::string within = joined(folders_around(page_, true));
     const bool is_hexo = site_.generator == Generator::kHexo;
-    const std::vector<std::string> categories = all_categories();
-    std::vector<std::string> names;
-    for (const std::string& category : categories) names.push_back(path_name(category));
     parts["title"] = is_hexo && !within.empty() ? within + "/" + page_.stem : slug();
-    parts["slug"] = parts["name"] = parts["post_title"] = slug();
-    parts["categories"] = parts["category"] = is_hexo && names.empty() ? "uncategorized" : joined(names);
+    parts["slug"] = parts["name"] = slug();
+    std::vector<std::string> categories = all_categories();
+    for (std::string& category : categories) category = is_hexo ? hyphenated(category) : to_lower(category);
+    parts["categories"] = parts["category"] =
+        is_hexo && categories.empty() ? "uncategorized" : joined(categories);
+    parts["slugified_categories"] = hyphenated(joined(categories));
     parts["output_ext"] = ".html";
     return expand_permalink(pattern.empty() ? site_.permalink : pattern, parts);
+  }
+
+  std::string hugo_path() const {
+    const std::string section = page_.folders.empty() ? "" : page_.folders.front();
+    const std::string_view pattern = site_.config.first({to_lower("permalinks." + section)});
+    if (pattern.empty()) return page_path();
+    const bool is_bundle = page_.stem == "index" && page_.folders.size() > 1;
+    PermalinkParts parts = date_parts(date());
+    parts["title"] = hugo_name(front_.first({"title"}));
+    parts["section"] = parts["sections"] = hugo_name(section);
+    parts["filename"] = parts["contentbasename"] = hugo_name(is_bundle ? page_.folders.back() : page_.stem);
+    parts["slugorfilename"] = parts["slugorcontentbasename"] = hugo_name(slug());
+    parts["slug"] = front_.first({"slug"}).empty() ? parts["title"] : hugo_name(slug());
+    return expand_permalink(pattern, parts);
   }
 
   // The path of a page, by its file's: /about/ of about.md and about/index.md, in Jekyll and Hexo
@@ -279,12 +312,12 @@ class PageReader {
   std::string page_path() const {
     const bool is_hugo = site_.generator == Generator::kHugo;
     std::string path = "/";
-    for (const std::string& folder : page_.folders) path += (is_hugo ? path_name(folder) : folder) + "/";
+    for (const std::string& folder : page_.folders) path += (is_hugo ? hugo_name(folder) : folder) + "/";
     if (page_.stem == "index") return path;
     const bool has_extension = site_.generator == Generator::kHexo ||
                                (site_.generator == Generator::kJekyll && !site_.permalink.ends_with('/'));
     if (has_extension) return path + page_.stem + ".html";
-    return path + (is_hugo ? path_name(slug()) : page_.stem) + "/";
+    return path + (is_hugo ? hugo_name(slug()) : page_.stem) + "/";
   }
 
   const Site& site_;

@@ -49,8 +49,8 @@ PermalinkParts date_parts(std::string_view date) {
           {"short_year", year.substr(2)}};
 }
 
-std::string path_name(std::string_view name) {
-  std::string out = to_lower(trimmed(name));
+std::string hyphenated(std::string_view name) {
+  std::string out(trimmed(name));
   std::ranges::replace(out, ' ', '-');
   return out;
 }

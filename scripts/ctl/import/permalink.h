@@ -18,7 +18,7 @@ std::string expand_permalink(std::string_view pattern, const PermalinkParts& par
 // yyyy-mm-dd or yyyy/mm/dd; nothing for another text.
 PermalinkParts date_parts(std::string_view date);
 
-// As Jekyll and Hugo make a path of a name: in lower case, with a hyphen for blanks.
-std::string path_name(std::string_view name);
+// With hyphens for blanks.
+std::string hyphenated(std::string_view name);
 
 }  // namespace freshet::ctl

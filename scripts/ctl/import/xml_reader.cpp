@@ -89,6 +89,8 @@ xmlEntity* html_entity(const xmlChar* name) {
   return &entity;
 }
 
+void ignore_message(void*, const char*, ...) {}
+
 class Parser {
  public:
   Parser(std::string_view base, const XmlVisitor& visitor) : visitor_(visitor), bases_{std::string(base)} {
@@ -116,6 +118,8 @@ class Parser {
       static_cast<Parser*>(self)->stop("declares attributes in its DOCTYPE");
     };
     handler_ = handler;
+    // libxml2 prints errors of encodings to stderr, whatever the options.
+    xmlSetGenericErrorFunc(nullptr, ignore_message);
   }
 
   Result<void> read(std::istream& in) {
@@ -187,7 +191,10 @@ class Parser {
     if (parser_->wellFormed != 0) return {};
     const auto* const error = xmlCtxtGetLastError(parser_.get());
     if (error == nullptr || error->message == nullptr) return bad_xml("is not well-formed");
-    return bad_xml("line " + std::to_string(error->line) + ": " + one_line(error->message));
+    const std::string message = one_line(error->message);
+    const bool is_huge = message.find("Huge input lookup") != std::string::npos;
+    return bad_xml("line " + std::to_string(error->line) + ": " +
+                   (is_huge ? "a tag, comment or CDATA section is larger than 10 MB" : message));
   }
 
   void stop(std::string reason) {

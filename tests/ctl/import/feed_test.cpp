@@ -88,6 +88,23 @@ TEST_CASE("RSS in UTF-16", "[import]") {
   CHECK(collect_text(wide, reading()).titles() == Strings{"wide"});
 }
 
+TEST_CASE("encodings of feeds", "[import]") {
+  const auto read = [](const std::string& encoding, const std::string& title) {
+    const std::string declaration = "<?xml version=\"1.0\" encoding=\"" + encoding + "\"?>";
+    return collect_text(
+        declaration + rss("<item><title>one</title></item><item><title>" + title + "</title></item>"),
+        reading());
+  };
+  CHECK(read("windows-1252", "\x93quoted\x94").titles() == Strings{"one", "“quoted”"});
+  CHECK(read("GBK", "\xC4\xE3\xBA\xC3").titles() == Strings{"one", "你好"});
+  CHECK(read("Shift_JIS", "\x83\x65\x83\x58\x83\x67").titles() == Strings{"one", "テスト"});
+  CHECK(read("x-unknown", "two").error == "line 1: Unsupported encoding x-unknown");
+  const Collected latin = read("UTF-8", "Caf\xE9");
+  CHECK(latin.titles() == Strings{"one"});
+  CHECK(latin.error.starts_with("line 1: Input is not proper UTF-8"));
+  CHECK_FALSE(read("EUC-JP", "\xFF\xFF\xFF\xFF").error.empty());
+}
+
 TEST_CASE("Atom: types of texts, xml:base, the link to the page and the feed's author", "[import]") {
   const Collected feed = collect_fixture("atom.xml", reading());
   CHECK(feed.error.empty());
@@ -176,9 +193,14 @@ TEST_CASE("entities that a feed declares are not expanded", "[import]") {
 TEST_CASE("a feed with common faults is read", "[import]") {
   CHECK(read_rss("<item><x:title>other</x:title><title>undeclared prefix</title></item>").titles() ==
         Strings{"undeclared prefix"});
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "<item><x:y/><title>of many chunks</title></item>";
+  CHECK(read_rss(many).items.size() == 1000);
   CHECK(read_rss("<item><title>control\x0B character</title></item>").titles() ==
         Strings{"control character"});
   CHECK(read_rss("<item><title>1 &lt; 2 &amp;lt; 3</title></item>").titles() == Strings{"1 < 2 < 3"});
+  CHECK(read_rss("<item><title>x</title><category>a &unknown b</category></item>")
+            .error.starts_with("line 1: "));
   CHECK(read_rss("<item><description>&lt;img src=x&gt;</description></item>").skipped.size() == 1);
 }
 
@@ -198,5 +220,7 @@ TEST_CASE("deep, wide and endless XML is refused", "[import]") {
   for (int i = 0; i < 20'000; ++i) spaces += " xmlns:a" + std::to_string(i) + "='u'";
   CHECK(read_rss("<item>" + deep).error == "line 1: is nested too deeply");
   CHECK_FALSE(read_rss("<item><title" + attributes + ">x</title></item>").error.empty());
+  CHECK(read_rss("<item><title>x</title></item><!--" + std::string(11'000'000, 'x')).error ==
+        "line 1: a tag, comment or CDATA section is larger than 10 MB");
   CHECK_FALSE(read_rss("<item><title" + spaces + ">x</title></item>").error.empty());
 }

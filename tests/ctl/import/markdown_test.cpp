@@ -73,6 +73,20 @@ TEST_CASE("Hugo: TOML, YAML and JSON, bundles, languages and taxonomies", "[impo
   CHECK(pages.items[2].hidden);
 }
 
+TEST_CASE("Hugo: permalinks of sections", "[import]") {
+  const Folder folder;
+  folder.write("config.yaml",
+               "baseURL: https://example.org\npermalinks:\n  posts: /:year/:month/:title\n  page: {news: "
+               "'/n/:slug/'}\n");
+  folder.write("content/posts/2026/a.md", "---\ntitle: What's  New, in C++?\ndate: 2026-01-05\n---\n");
+  folder.write("content/news/b/index.md", "---\ntitle: B\nslug: The B\n---\n");
+  folder.write("content/other/C d.md", "---\ntitle: C\n---\n");
+  Strings links;
+  for (const SourceItem& item : read_folder(folder.path()).items) links.push_back(item.url);
+  CHECK(links == Strings{"https://example.org/n/the-b/", "https://example.org/other/c-d/",
+                         "https://example.org/2026/01/whats-new-in-c++"});
+}
+
 TEST_CASE("Jekyll: dates in names, drafts, categories of folders and permalinks", "[import]") {
   const Collected pages = read_folder(fixture("jekyll"), "https://other.example/");
   CHECK(pages.error.empty());
@@ -153,6 +167,7 @@ TEST_CASE("a YAML bomb is not expanded", "[import]") {
   REQUIRE(file);
   CHECK(file->front_matter.first({"title"}) == "Bomb");
   CHECK(file->front_matter.all({"tags"}).empty());
+  CHECK(split_front_matter("---\ntaxonomies: &t {taxonomies: *t, tags: [a]}\n---\n"));
   const std::string wide_text = "---\na: &a [" + std::string(2000, 'x') + "]\ntags:\n" + [] {
     std::string lines;
     for (int i = 0; i < 5000; ++i) lines += "- *a\n";
