@@ -171,6 +171,16 @@ def test_items_that_are_gone_are_deleted_from_their_source_only(service, site, n
     assert [each is None for each in titles(service, *paths[1:], other)] == [False, False, True, True, False]
 
 
+def test_an_item_of_two_sources_is_deleted_when_both_have_lost_it(service, site, name):
+    paths = ["/" + name(f"p{number}") for number in range(4)]
+    site.pages |= {"/a": rss(*paths), "/b": rss(*paths)}
+    for source in ("/a", "/b", "/a"):
+        assert report(service, "--feed", site.url + source, "--prune")["deleted"] == 0
+    site.pages |= {"/a": rss(*paths[1:]), "/b": rss(*paths[1:])}
+    assert report(service, "--feed", site.url + "/a", "--prune")["deleted"] == 0 and title(service, paths[0])
+    assert report(service, "--feed", site.url + "/b", "--prune")["deleted"] == 1 and not title(service, paths[0])
+
+
 def test_old_entries_are_left_out_and_not_deleted(service, site, name):
     old, new = "/" + name("old"), "/" + name("new")
     site.pages["/feed"] = rss(old, age_s=100 * 86400).replace("</channel></rss>", "") + rss(new).partition("</link>")[2]

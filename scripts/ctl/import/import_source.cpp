@@ -132,10 +132,16 @@ class SourceImport {
     return {};
   }
 
-  Result<void> prune() {
-    const PruneDecision decision = decide_prune(earlier_.ids, present_, oldest_);
+  // `elsewhere`: items of other sources, which are not deleted.
+  Result<void> prune(const std::set<std::string>& elsewhere) {
+    std::map<std::string, UnixSeconds> own = earlier_.ids;
+    if (problems_.empty())
+      std::erase_if(own, [&](const auto& each) {
+        return elsewhere.contains(each.first) && !present_.contains(each.first);
+      });
+    const PruneDecision decision = decide_prune(own, present_, oldest_);
     // Items that are not deleted now may be later.
-    for (const auto& [id, published] : earlier_.ids) next_.ids.try_emplace(id, published);
+    for (const auto& [id, published] : own) next_.ids.try_emplace(id, published);
     if (!options_.prune || decision.gone.empty()) return {};
     if (!problems_.empty()) {
       prune_refusal_ = "nothing was deleted, because a part of the source could not be read";
@@ -144,7 +150,7 @@ class SourceImport {
           "nothing was deleted: {} of {} items are gone from the source, more than a third; --force deletes "
           "them",
           format_number(static_cast<std::int64_t>(decision.gone.size())),
-          format_number(static_cast<std::int64_t>(earlier_.ids.size())));
+          format_number(static_cast<std::int64_t>(own.size())));
     } else {
       for (const std::string& id : decision.gone) {
         if (auto ok = remove(id); !ok) return ok;
@@ -506,7 +512,9 @@ Result<int> import_source(const SourceChoice& source, const ImportOptions& optio
   if (!options.dry_run) http.emplace(*address, kBulkTimeout);
   SourceImport import(options, std::move(*rule), oldest, std::move(state), http ? &*http : nullptr);
   if (auto ok = import.read(source); !ok) return tl::unexpected(ok.error());
-  if (auto ok = import.prune(); !ok) return tl::unexpected(ok.error());
+  std::set<std::string> elsewhere;
+  if (options.prune) elsewhere = ids_of_other_sources(state_file, address->display_url);
+  if (auto ok = import.prune(elsewhere); !ok) return tl::unexpected(ok.error());
   const int status = import.finish();
   if (options.dry_run || state_file.empty()) return status;
   const auto written = write_state(state_file, import.state());

@@ -101,6 +101,20 @@ Result<void> write_state(const std::string& path, const SourceState& state) {
               path + ": " + (error ? error.message() : std::strerror(errno)));
 }
 
+std::set<std::string> ids_of_other_sources(const std::string& path, const std::string& target) {
+  namespace fs = std::filesystem;
+  std::set<std::string> out;
+  std::error_code error;
+  for (const auto& each : fs::directory_iterator(fs::path(path).parent_path(), error)) {
+    if (each.path() == path || each.path().extension() != ".json") continue;
+    auto text = read_file(each.path().string());
+    const auto state = text ? parse_source_state(std::move(*text)) : std::nullopt;
+    if (!state || state->target != target) continue;
+    for (const auto& [id, published] : state->ids) out.insert(id);
+  }
+  return out;
+}
+
 PruneDecision decide_prune(const std::map<std::string, UnixSeconds>& imported,
                            const std::map<std::string, UnixSeconds>& present, UnixSeconds oldest) {
   PruneDecision out;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ SourceState read_state(const std::string& path, const std::string& source, const
 // Creates the folder. An interrupted write leaves the previous file. Errors: kUnavailable
 // "state_file".
 Result<void> write_state(const std::string& path, const SourceState& state);
+
+// The items that other sources of the same service have, by their files next to `path`.
+std::set<std::string> ids_of_other_sources(const std::string& path, const std::string& target);
 
 // Which items to delete: those of `imported` that are not in `present` and were published at
 // `oldest` or later. Pure.

@@ -47,6 +47,9 @@ TEST_CASE("the state of an import is read as it was written", "[import]") {
   REQUIRE(write_state(path, state));
   CHECK(read_state(path, state.source, state.target) == state);
   CHECK(read_state(path, "another", state.target).ids.empty());
+  CHECK(ids_of_other_sources(path, state.target).empty());
+  CHECK(ids_of_other_sources(folder.path + "/new/another.json", state.target).size() == 2);
+  CHECK(ids_of_other_sources(folder.path + "/new/another.json", "http://192.0.2.1:8081").empty());
   CHECK(state_path(folder.path, state.source, "http://192.0.2.1:8081") !=
         state_path(folder.path, state.source, state.target));
   for (const char* damaged : {"", "{", "[]", R"({"ids":{}})"}) {
