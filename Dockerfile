@@ -37,7 +37,7 @@ ENTRYPOINT ["nginx", "-e", "stderr", "-g", "daemon off;"]
 FROM ${BASE} AS freshet
 RUN --mount=type=bind,from=build,source=/image,target=/image \
   apt-get update \
-  && apt-get install -y --no-install-recommends $(cat /image/packages) \
+  && apt-get install -y --no-install-recommends ca-certificates $(cat /image/packages) \
   && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf /var/log/apt /var/log/dpkg.log \
   && groupadd --gid 10001 freshet \
   && useradd --uid 10001 --gid 10001 --home-dir /var/lib/freshet --no-create-home --shell /usr/sbin/nologin freshet \

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/base/utf8.h"
+#include "core/items/item_limits.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/served_list.h"
 
@@ -13,12 +14,6 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr std::size_t kMaxTags = 100, kMaxTagsBytes = 2048;
-constexpr std::size_t kMaxTitleBytes = 1024;
-constexpr std::size_t kMaxTextBytes = 256UL * 1024;
-constexpr std::size_t kMaxUrlBytes = 2048;
-constexpr std::size_t kMaxSectionLetters = 64;
-constexpr std::size_t kMaxLanguageBytes = 35;  // RFC 5646, section 4.4.1: all of these must fit
 constexpr seconds kMaxTimeAhead{365 * 86400};
 constexpr seconds kMaxTimePast{14 * 86400};  // how long counts of views are kept
 constexpr seconds kClockSlack{5};            // between the client's clock and ours
@@ -188,36 +183,17 @@ Result<std::string> to_one_line(std::string_view text, std::string_view member) 
 
 Result<std::string> parse_section(json::Value body) {
   constexpr std::size_t kMaxLetterBytes = 4;
-  FRESHET_TRY(text, json::optional_string(body, "section", kMaxLetterBytes * kMaxSectionLetters));
+  FRESHET_TRY(text, json::optional_string(body, "section", kMaxLetterBytes * items::kMaxSectionLetters));
   FRESHET_TRY(line, to_one_line(text->value_or(""), "section"));
-  if (utf8::length(*line) <= kMaxSectionLetters) return line;
+  if (utf8::length(*line) <= items::kMaxSectionLetters) return line;
   return fail(ErrorCode::kInvalid, "bad_string", "section",
-              "longer than " + std::to_string(kMaxSectionLetters) + " characters");
-}
-
-// The form of a BCP 47 tag: subtags of one to eight letters and digits, of which the first has at
-// least two letters and no digits. Whether the language exists is not checked.
-bool is_language_tag(std::string_view text) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  constexpr std::size_t kMaxSubtag = 8;
-  std::size_t size = 0;
-  bool first = true;
-  for (const char c : text) {
-    if (c == '-') {
-      if (size < (first ? 2U : 1U)) return false;
-      first = false;
-      size = 0;
-    } else if (++size > kMaxSubtag || !(is_letter(c) || (!first && c >= '0' && c <= '9'))) {
-      return false;
-    }
-  }
-  return size >= (first ? 2U : 1U);
+              "longer than " + std::to_string(items::kMaxSectionLetters) + " characters");
 }
 
 Result<std::string> parse_language(json::Value body) {
-  FRESHET_TRY(text, json::optional_string(body, "language", kMaxLanguageBytes));
+  FRESHET_TRY(text, json::optional_string(body, "language", items::kMaxLanguageBytes));
   if (!*text || (*text)->empty()) return std::string();
-  if (is_language_tag(**text)) return std::move(**text);
+  if (items::is_language_tag(**text)) return std::move(**text);
   return fail(ErrorCode::kInvalid, "bad_string", "language",
               "not a language tag (BCP 47) such as en, pt-BR or zh-Hant");
 }
@@ -239,7 +215,7 @@ Result<std::optional<double>> parse_weight(json::Value body) {
 
 // Keeps the first of several tags with the same key.
 Result<std::vector<TagName>> parse_tags(json::Value body) {
-  FRESHET_TRY(texts, json::optional_strings(body, "tags", kMaxTags, kMaxTagsBytes));
+  FRESHET_TRY(texts, json::optional_strings(body, "tags", items::kMaxTags, items::kMaxTagsBytes));
   std::vector<TagName> out;
   std::unordered_set<std::string> keys;
   std::size_t bytes = 0;
@@ -249,9 +225,9 @@ Result<std::vector<TagName>> parse_tags(json::Value body) {
     bytes += text.size();
     out.push_back(std::move(*tag));
   }
-  if (bytes > kMaxTagsBytes)
+  if (bytes > items::kMaxTagsBytes)
     return fail(ErrorCode::kInvalid, "bad_list", "tags",
-                "longer than " + std::to_string(kMaxTagsBytes) + " bytes together");
+                "longer than " + std::to_string(items::kMaxTagsBytes) + " bytes together");
   return out;
 }
 
@@ -268,9 +244,9 @@ Result<std::string> parse_author_id(json::Value body) {
 Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
   items::Item item;
   item.id = id;
-  FRESHET_TRY(title, json::required_string(body, "title", kMaxTitleBytes));
-  FRESHET_TRY(text, json::optional_string(body, "text", kMaxTextBytes));
-  FRESHET_TRY(url, json::optional_string(body, "url", kMaxUrlBytes));
+  FRESHET_TRY(title, json::required_string(body, "title", items::kMaxTitleBytes));
+  FRESHET_TRY(text, json::optional_string(body, "text", items::kMaxTextBytes));
+  FRESHET_TRY(url, json::optional_string(body, "url", items::kMaxUrlBytes));
   if (*url && has_unsafe_scheme(**url))
     return fail(ErrorCode::kInvalid, "bad_url", "url", "must be http, https or relative");
   FRESHET_TRY(author, json::optional_string(body, "author", kMaxIdBytes));

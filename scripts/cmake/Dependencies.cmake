@@ -21,6 +21,9 @@ pkg_check_modules(icu REQUIRED IMPORTED_TARGET icu-uc)
 pkg_check_modules(icu_i18n REQUIRED IMPORTED_TARGET icu-i18n)  # only when building
 pkg_check_modules(libxml REQUIRED IMPORTED_TARGET libxml-2.0)
 pkg_check_modules(md4c REQUIRED IMPORTED_TARGET md4c)
+pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl)  # only freshetctl
+pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(yaml_cpp REQUIRED IMPORTED_TARGET yaml-cpp)  # 0.7 on Debian 12, 0.8 on Debian 13
 # Not by pkg-config, which needs 15 s to resolve all of Abseil on Debian 13.
 find_library(RE2_LIBRARY re2 REQUIRED)
 find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)

@@ -28,7 +28,7 @@ install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPON
 freshet_install(/usr/lib/systemd/system systemd/freshet.service systemd/freshet.socket systemd/freshet-train.service
                 systemd/freshet-train.timer systemd/freshet-tune.service systemd/freshet-tune.timer systemd/freshet-fill.service systemd/freshet-fill.timer
                 systemd/freshet-check.service systemd/freshet-check.timer systemd/freshet-fetch-model.service
-                systemd/freshet-fetch-model.timer systemd/freshet-search@.service)
+                systemd/freshet-fetch-model.timer systemd/freshet-import@.service systemd/freshet-import@.timer systemd/freshet-search@.service)
 install(FILES systemd/freshet.sysusers DESTINATION /usr/lib/sysusers.d RENAME freshet.conf COMPONENT freshet)
 
 # freshet_compressed(SOURCE DESTINATION COMPONENT): installs NAME.gz, byte-identical in every build.
@@ -92,7 +92,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION web)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-sysusers, init-system-helpers (>= 1.54), libjs-chart.js (>= 3), procps")
 # Not Depends, since Redis may be on another host (redis-tcp.conf). ZINTER needs Redis 6.2.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2) | valkey-server, nginx")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2) | valkey-server, nginx, ca-certificates")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "xapian-tools")  # freshet-search@.service
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "feed and hot-list engine for content sites, over FastCGI")
 set(CPACK_PACKAGE_DESCRIPTION "Freshet serves hot lists, personal feeds, recommendations and timelines to

@@ -1,52 +1,11 @@
 #include "scripts/ctl/replay/replay.h"
 
-#include <poll.h>
-
-#include <atomic>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
-#include <thread>
-
-#include "scripts/ctl/replay/http_client.h"
-#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::ctl;
-namespace asio = boost::asio;
 
 namespace {
-
-// Answers one connection with the beginning of a long reply, then a byte every few milliseconds.
-class DrippingServer {
- public:
-  DrippingServer() : acceptor_(io_, {asio::ip::address_v4::loopback(), 0}), thread_([this] { run(); }) {}
-  ~DrippingServer() {
-    stopping_ = true;
-    thread_.join();
-  }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port()); }
-
- private:
-  void run() {
-    pollfd ready{acceptor_.native_handle(), POLLIN, 0};
-    if (poll(&ready, 1, 10'000) <= 0) return;  // the client did not come
-    asio::ip::tcp::socket peer(io_);
-    acceptor_.accept(peer);
-    boost::system::error_code error;
-    asio::write(peer, asio::buffer(std::string("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")), error);
-    while (!stopping_) {
-      asio::write(peer, asio::buffer("x", 1), error);
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-  }
-
-  asio::io_context io_;
-  asio::ip::tcp::acceptor acceptor_;
-  std::atomic<bool> stopping_ = false;
-  std::thread thread_;
-};
-
 UnixSeconds at(std::int64_t s) { return UnixSeconds{seconds{s}}; }
 }  // namespace
 
@@ -82,40 +41,4 @@ TEST_CASE("the outcome of an event is read from the reply", "[ctl]") {
   CHECK(outcome_of(503, "") == ReportOutcome::kFailed);
   CHECK(outcome_of(302, "") == ReportOutcome::kFailed);
   CHECK(outcome_of(200, "<html>") == ReportOutcome::kFailed);
-}
-
-TEST_CASE("a URL is http or a unix socket", "[ctl]") {
-  const auto tcp = parse_http_url("http://127.0.0.1:8081/");
-  REQUIRE(tcp);
-  CHECK(tcp->host == "127.0.0.1");
-  CHECK(tcp->port == "8081");
-  const auto six = parse_http_url("http://[::1]:81");
-  REQUIRE(six);
-  CHECK(six->host == "::1");
-  CHECK(six->port == "81");
-  CHECK(parse_http_url("http://localhost")->port == "80");
-  CHECK(parse_http_url("unix:///run/a.sock")->unix_path == "/run/a.sock");
-  for (const char* wrong : {"", "localhost:80", "https://a", "unix://relative", "http://", "http://a:b",
-                            "http://a/path", "http://u@h:1", "http://a:"}) {
-    CAPTURE(wrong);
-    CHECK_FALSE(parse_http_url(wrong));
-  }
-}
-
-TEST_CASE("a reply that arrives byte by byte has one deadline", "[ctl]") {
-  DrippingServer server;
-  BlockingHttp http(*parse_http_url(server.url()), milliseconds(200));
-  CHECK(freshet::test::error_of(http.exchange({})).detail ==
-        server.url() + ": the reply did not arrive in time");
-}
-
-TEST_CASE("a reply that does not begin as expected is not received any further", "[ctl]") {
-  DrippingServer server;
-  BlockingHttp http(*parse_http_url(server.url()), milliseconds(60'000));
-  HttpRequest request;
-  request.expected_prefix = "model";
-  const auto reply = http.exchange(request);
-  REQUIRE(reply);
-  CHECK(reply->body.starts_with("x"));
-  CHECK(reply->body.size() < 1000);
 }

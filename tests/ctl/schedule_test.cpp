@@ -72,4 +72,6 @@ TEST_CASE("the systemd units have the times and arguments that the schedule's jo
   CHECK(unit("freshet-fill.service").find("freshetctl push-recommendations discover --config") !=
         std::string::npos);
   CHECK(unit("freshet-fetch-model.service").find("freshetctl fetch-model") != std::string::npos);
+  CHECK(unit("freshet-import@.timer").find("OnCalendar=*:0/10\n") != std::string::npos);
+  CHECK(unit("freshet-import@.service").find("--public-only --quiet --config") != std::string::npos);
 }

@@ -296,6 +296,23 @@ class NoModel(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def test_a_feed_is_fetched_under_the_filters_of_its_unit():
+    server = http.server.HTTPServer(("127.0.0.1", 0), NoModel)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    build = os.environ.get("FRESHET_BUILD_DIR", os.path.join(unit.ROOT, "build/release"))
+    folder = tempfile.mkdtemp(prefix="freshet-hard-", dir="/tmp")
+    try:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(os.path.join(build, "scripts/freshetctl"), folder)
+        url = f"http://localhost:{server.server_address[1]}/feed"  # a name, which is looked up in a thread
+        command = [program, "import", "--feed", url, "--public-only", "--hosts", "localhost"]
+        done = subprocess.run(command_under_unit("freshet-import@.service", folder, command), capture_output=True, text=True, check=False, timeout=240)
+        assert done.returncode == 2 and f"{url}: there is nothing at this address (404)" in done.stderr, done.stdout + done.stderr
+    finally:
+        shutil.rmtree(folder)
+        server.shutdown()
+
+
 def test_a_model_is_fetched_under_the_filters_of_its_unit():
     server = http.server.HTTPServer(("127.0.0.1", 0), NoModel)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -118,7 +118,7 @@ class Package(unittest.TestCase):
         self.assertEqual(host.systemctl_calls(), ["daemon-reload", restart])
 
         self.dpkg(host, "--remove", "freshet")
-        stop = "stop freshet-train.timer freshet-tune.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer freshet.service freshet.socket freshet-search@*.service"
+        stop = "stop freshet-train.timer freshet-tune.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer freshet.service freshet.socket freshet-search@*.service freshet-import@*.timer"
         self.assertEqual(host.systemctl_calls(), [stop, "daemon-reload"])
         left = host.paths() - before
         self.assertLessEqual(CONFFILES | {"/var/lib/freshet/freshet.db", "/etc/freshet/conf.d/own.toml"}, left)

@@ -14,7 +14,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 # systemd-analyze verify needs the programs to exist; they may not be installed here.
 for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-tune.service freshet-tune.timer freshet-fill.service freshet-fill.timer freshet-check.service freshet-check.timer \
-  freshet-fetch-model.service freshet-fetch-model.timer freshet-search@.service; do
+  freshet-fetch-model.service freshet-fetch-model.timer freshet-import@.service freshet-import@.timer freshet-search@.service; do
   sed 's,/usr/sbin/freshetd,/bin/true,;s,/usr/bin/freshetctl,/bin/true,;s,/usr/bin/xapian-tcpsrv,/bin/true,' "$units/$unit" >"$work/$unit"
 done
 verify() {
@@ -40,6 +40,9 @@ for unit in freshet-fetch-model.service freshet-search@.service; do
   secure 10 "$unit" || fail "exposure of $unit over 1.0: $(grep -v '✓' "$work/report")"
   tail -n 1 "$work/report"
 done
+# Reaches the Internet.
+secure 15 freshet-import@.service || fail "exposure of freshet-import@.service over 1.5: $(grep -v '✓' "$work/report")"
+tail -n 1 "$work/report"
 
 for unit in freshet freshet-fill freshet-check; do
   mkdir "$work/$unit.service.d"

@@ -66,8 +66,17 @@ class Units(unittest.TestCase):
         timer = directives(read("freshet-fetch-model.timer"))
         self.assertEqual((timer["OnCalendar"], timer["RandomizedDelaySec"], timer["WantedBy"]), (["*:0/10"], ["5min"], ["timers.target"]))
 
+    def test_the_unit_of_imports_has_the_sandbox_of_the_model_download_but_reaches_the_internet(self):
+        download, unit = directives(read("freshet-fetch-model.service")), directives(read("freshet-import@.service"))
+        self.assertEqual(download.pop("IPAddressDeny"), ["any"])
+        own = {"Description", "ExecStart"}
+        self.assertEqual({name for name in download.keys() | unit.keys() if download.get(name) != unit.get(name)}, own)
+        self.assertIn(" --public-only ", unit["ExecStart"][0])
+        timer = directives(read("freshet-import@.timer"))
+        self.assertEqual((timer["OnCalendar"], timer["RandomizedDelaySec"], timer["WantedBy"]), (["*:0/10"], ["5min"], ["timers.target"]))
+
     def test_jobs_run_at_low_priority_and_with_a_timeout(self):
-        for name in (*SERVICES[1:], "freshet-fetch-model.service"):
+        for name in (*SERVICES[1:], "freshet-fetch-model.service", "freshet-import@.service"):
             with self.subTest(unit=name):
                 job = directives(read(name))
                 self.assertEqual([job.get(directive) for directive in ("Type", "Nice", "CPUSchedulingPolicy", "OOMScoreAdjust")],

@@ -12,6 +12,7 @@
 #include "scripts/ctl/evaluate/evaluate.h"
 #include "scripts/ctl/replay/import.h"
 #include "scripts/ctl/replay/import_counters.h"
+#include "scripts/ctl/replay/import_events.h"
 #include "scripts/ctl/replay/replay.h"
 
 namespace freshet::ctl {
@@ -21,11 +22,51 @@ constexpr int kMaxConnections = 1024;
 
 const char* const kTimeHelp = "date or Unix seconds, in the log's own time";
 
+void add_source_options(CLI::App& app, ImportOptions& options) {
+  app.add_option("--feed", options.feed, "RSS, Atom or JSON Feed")->type_name("URL|FILE");
+  app.add_option("--sitemap", options.sitemap, "sitemap or sitemap index, also compressed")
+      ->type_name("URL|FILE");
+  app.add_option("--wxr", options.wxr, "export of WordPress")->type_name("FILE");
+  app.add_option("--ghost", options.ghost, "export of Ghost")->type_name("FILE");
+  app.add_option("--markdown", options.markdown, "folder of Hugo, Jekyll or Hexo")->type_name("DIR");
+  app.add_option("--csv", options.csv, "table with a header row")->type_name("FILE");
+  app.add_option("--id", options.id,
+                 "id of an item: guid, url, path, slug, or a regular expression whose first group in the URL "
+                 "it is")
+      ->capture_default_str()
+      ->type_name("RULE");
+  app.add_option("--base-url", options.base_url, "address of the site, for relative links")->type_name("URL");
+  app.add_option("--source", options.source, "name of the source (default: its URL or absolute path)")
+      ->type_name("NAME");
+  app.add_flag("-n,--dry-run", options.dry_run, "print the items as NDJSON, write nothing");
+  app.add_flag("--prune", options.prune, "delete items of earlier imports that are gone from the source");
+  app.add_flag("--force", options.force,
+               "delete more than a third of the items, too; read unchanged documents again");
+  app.add_option("--limit-age", options.limit_age, "leave out entries that are older, such as 90d or 12h")
+      ->type_name("AGE");
+  app.add_option("--cache", options.cache,
+                 "folder for what imports remember (default: import in --state or in $STATE_DIRECTORY)")
+      ->type_name("DIR");
+  app.add_flag("--public-only", options.public_only, "refuse to fetch from private addresses");
+  app.add_option("--hosts", options.hosts, "hosts that --public-only allows")->type_name("HOST");
+  app.add_option("--max-bytes", options.max_bytes, "maximum size of a fetched document, unpacked")
+      ->check(CLI::PositiveNumber)
+      ->type_name("BYTES")
+      ->capture_default_str();
+  app.add_option("--timeout", options.timeout_s, "time for fetching a document")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
+}
+
 CommandAction import_command(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
   app.add_option("FILE", options->file,
-                 "items, one JSON object per line (id, title, published_at, tags, …); -: stdin")
-      ->required();
+                 "items, one JSON object per line (id, title, published_at, tags, …), or one of the other "
+                 "formats; -: stdin, one JSON object per line");
+  add_source_options(app, *options);
+  app.add_option("--job", options->job, "read more options from a TOML file, such as feed = \"https://…\"")
+      ->type_name("FILE");
   app.add_flag("--shift-to-now", options->shift_to_now,
                "shift the items' times so that the log that is replayed next ends when its replay does");
   app.add_option("--events", options->events, "that log (default: events.ndjson next to FILE)");
@@ -35,6 +76,15 @@ CommandAction import_command(CLI::App& app) {
       ->type_name("NOTES");
   app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress output");
+  app.footer(
+      "The format of FILE is detected. Entries become items; a repetition changes nothing, so an interrupted "
+      "import is\nrepeated. Only NDJSON resumes. Drafts and private entries are hidden, and entries of the "
+      "future appear at their time.\nOf two entries with the same id, the newer one is taken. A document "
+      "that "
+      "its server reports as unchanged is not read\nagain. --prune is for complete sources: most feeds list "
+      "only the newest entries. It deletes nothing if a part of the\nsource could not be read. Exit status "
+      "1: "
+      "something was not imported; 2: nothing was read.");
   return [options](const Target& target) { return run_import(*options, target); };
 }
 
@@ -61,6 +111,28 @@ CommandAction import_counters_command(CLI::App& app) {
       "after the "
       "import, unless the article is read again.");
   return [options](const Target& target) { return run_import_counters(*options, target); };
+}
+
+CommandAction import_events_command(CLI::App& app) {
+  auto options = std::make_shared<ImportEventsOptions>();
+  app.add_option("FILE", options->file, "log of events: NDJSON, or CSV with a header; -: stdin")->required();
+  app.add_option("--min-rating", options->min_rating, "a rating of this or more is a like")
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  app.add_option("--kind", options->kinds,
+                 "interaction that an event's type stands for, such as vote=like; may be repeated")
+      ->type_name("TYPE=KIND")
+      ->allow_extra_args(false);
+  app.add_flag("--json", options->json, kJsonHelp);
+  app.add_flag("-q,--quiet", options->quiet, "no progress output");
+  app.footer(
+      "NDJSON has one object per line: user, item, at (a date or Unix seconds), and type (like, favorite, "
+      "share, reply, post)\nor rating (a number). CSV has these columns: user or userId, item, itemId or "
+      "movieId, timestamp or at, rating or type;\nratings.csv of MovieLens is one. Events become "
+      "interactions with their own times, from which `freshetctl train` learns.\nViews are left out, because "
+      "the service counts them when they happen, as are lower ratings and other types. Importing\na file "
+      "again changes nothing.");
+  return [options](const Target& target) { return run_import_events(*options, target); };
 }
 
 void add_replay_options(CLI::App& app, ReplayOptions& options) {
@@ -210,9 +282,12 @@ CommandAction push_recommendations_command(CLI::App& app) {
 }
 
 constexpr std::array kContentCommands{
-    Command{"import", "Import items from an NDJSON file", import_command},
+    Command{"import", "Import items from a feed, a sitemap, an export, a folder or an NDJSON file",
+            import_command},
     Command{"import-counters", "Import another plugin's page views and visitors from an NDJSON file",
             import_counters_command},
+    Command{"import-events", "Import ratings and reactions of the past from a CSV or NDJSON file",
+            import_events_command},
     Command{"replay", "Replay a log of events over HTTP, or compute a past list from it", replay_command},
     Command{"train", "Train the recommender's model from the database", train_command},
     Command{"tune", "Choose the default hot list by how well it predicts what is read next", tune_command},

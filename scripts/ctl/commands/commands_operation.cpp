@@ -177,7 +177,7 @@ CommandAction status_command(CLI::App& app) {
 CommandAction schedule_command(CLI::App& app) {
   auto options = std::make_shared<ScheduleOptions>();
   app.add_option("JOB", options->jobs, "jobs to run (default: those that the configuration enables)")
-      ->check(CLI::IsMember({"train", "tune", "check", "push-recommendations", "fetch-model"}));
+      ->check(CLI::IsMember({"train", "tune", "check", "push-recommendations", "fetch-model", "import"}));
   app.add_option("--channel", options->channels, "channel for push-recommendations; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
@@ -190,8 +190,10 @@ CommandAction schedule_command(CLI::App& app) {
       "the "
       "start if the model is older\nthan a day. Enabled are: train and tune where recorder.enabled is true, "
       "check, "
-      "push-recommendations for \"discover\" if it is one of\nwaterfall.channels, and fetch-model if "
-      "recommend.model_from is set. Each run is a process of its own; a job that\nfails is logged and runs "
+      "push-recommendations for \"discover\" if it is one of\nwaterfall.channels, fetch-model if "
+      "recommend.model_from is set, and an import for each file import.d/NAME.conf next to the "
+      "configuration. "
+      "Each run is a process of its own; a job that\nfails is logged and runs "
       "again when it is next due. --redis-user applies to check only.");
   return [options](const Target& target) { return run_schedule(*options, target); };
 }

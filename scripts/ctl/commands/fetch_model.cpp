@@ -25,9 +25,7 @@ Result<HttpAddress> source_address(const FetchModelOptions& options, const Setti
   if (target.base.empty())
     return fail(ErrorCode::kInvalid, "no_url", {},
                 "give the URL of the training host's internal server, or set recommend.model_from");
-  const auto& keys = settings.identity.internal_key_files;
-  if (target.key.empty() && !keys.empty()) target.key = keys.begin()->first + ":" + keys.begin()->second;
-  return http_address(target);
+  return signed_http_address(std::move(target), settings);
 }
 
 // A file next to the model: the checksum of the model file and the ETag it was served with.
@@ -68,7 +66,7 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   FRESHET_TRY(from, source_address(options, *settings, target));
   if (auto ok = switch_to_owner(file); !ok) return tl::unexpected(ok.error());
 
-  BlockingHttp http(*from, kTimeout);
+  HttpClient http(*from, kTimeout);
   HttpRequest request;
   request.path = "/api/model";
   request.user_agent = "freshetctl";

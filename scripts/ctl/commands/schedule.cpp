@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 
 #include "core/base/log.h"
 #include "core/base/time.h"
@@ -22,6 +23,7 @@
 namespace freshet::ctl {
 namespace {
 
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kNice = 19;  // as the units; the service is not slowed down
@@ -42,6 +44,7 @@ constexpr std::array kJobs{
     JobRow{"check", {5, 0, 0}, seconds(3600), {"--sweep", "--quiet"}},
     JobRow{"push-recommendations", {-1, 0, 10}, seconds(900), {}},
     JobRow{"fetch-model", {-1, 0, 10}, seconds(900), {}},
+    JobRow{"import", {-1, 0, 10}, seconds(900), {"--public-only", "--quiet"}},
 };
 
 bool contains(const std::vector<std::string>& list, std::string_view word) {
@@ -71,6 +74,17 @@ std::vector<std::string> target_arguments(const Target& target, bool with_accoun
   add("--config", target.config);
   add("--key", target.key);
   if (with_account) add("--redis-user", target.redis_user);
+  return out;
+}
+
+// The files import.d/NAME.conf next to the configuration file, in the order of their names.
+std::vector<std::string> import_jobs(const Target& target) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (const auto& each :
+       fs::directory_iterator(fs::path(config_path(target)).parent_path() / "import.d", error))
+    if (each.path().extension() == ".conf") out.push_back(each.path().string());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -157,14 +171,16 @@ class Job {
   Clock::time_point started_at_, deadline_;
 };
 
-Job make_job(const JobRow& row, const Target& target, const std::string& channel) {
+// `subject`: in the job's name; empty if there is only one such job.
+Job make_job(const JobRow& row, const Target& target, const std::string& subject,
+             const std::vector<std::string>& own_arguments) {
   std::vector<std::string> arguments{"freshetctl", std::string(row.name)};
-  if (!channel.empty()) arguments.push_back(channel);
+  arguments.insert(arguments.end(), own_arguments.begin(), own_arguments.end());
   for (const char* each : row.arguments)
     if (each != nullptr) arguments.emplace_back(each);
   for (std::string& each : target_arguments(target, row.name == "check"))
     arguments.push_back(std::move(each));
-  return {row, channel.empty() ? std::string(row.name) : std::string(row.name) + " " + channel,
+  return {row, subject.empty() ? std::string(row.name) : std::string(row.name) + " " + subject,
           std::move(arguments)};
 }
 
@@ -172,10 +188,18 @@ std::vector<Job> make_jobs(const ScheduleOptions& options, const Target& target,
   std::vector<Job> jobs;
   for (const JobRow& row : kJobs) {
     if (options.jobs.empty() ? !is_enabled(row.name, settings) : !contains(options.jobs, row.name)) continue;
-    if (row.name != "push-recommendations")
-      jobs.push_back(make_job(row, target, ""));
-    else
-      for (const std::string& channel : options.channels) jobs.push_back(make_job(row, target, channel));
+    if (row.name == "push-recommendations") {
+      for (const std::string& channel : options.channels)
+        jobs.push_back(make_job(row, target, channel, {channel}));
+    } else if (row.name == "import") {
+      // As the unit, whose state directory has the database.
+      const std::string cache = (fs::path(settings.recorder.database).parent_path() / "import").string();
+      for (const std::string& file : import_jobs(target))
+        jobs.push_back(
+            make_job(row, target, fs::path(file).stem().string(), {"--job", file, "--cache", cache}));
+    } else {
+      jobs.push_back(make_job(row, target, "", {}));
+    }
   }
   return jobs;
 }

@@ -67,6 +67,12 @@ Result<HttpAddress> http_address(const Target& target) {
   return address;
 }
 
+Result<HttpAddress> signed_http_address(Target target, const Settings& settings) {
+  const auto& keys = settings.identity.internal_key_files;
+  if (target.key.empty() && !keys.empty()) target.key = keys.begin()->first + ":" + keys.begin()->second;
+  return http_address(target);
+}
+
 Result<Settings> load_settings(const Target& target) {
   FRESHET_TRY(loaded, load_config(config_path(target)));
   return std::move(loaded->settings);

@@ -7,7 +7,7 @@
 
 #include "core/config/settings.h"
 #include "core/redis/redis_url.h"
-#include "scripts/ctl/replay/http_client.h"
+#include "scripts/ctl/http/http_client.h"
 
 namespace freshet::ctl {
 
@@ -24,6 +24,8 @@ struct Target {
 // by scripts/run), else http://127.0.0.1:8081; with the key, if any. Errors: kInvalid, kNotFound
 // "no_instance".
 Result<HttpAddress> http_address(const Target& target);
+// The same; without --key, requests are signed with the first of identity.internal_keys, if any.
+Result<HttpAddress> signed_http_address(Target target, const Settings& settings);
 // Configuration file: --config, else DIR/etc/freshet.toml if it exists, else empty.
 std::string config_path(const Target& target);
 // Settings: from the environment and config_path(), else the shipped defaults.

@@ -39,7 +39,7 @@ std::string append_listen_queue(std::string page, const Result<ListenQueue>& que
 
 Result<FastcgiReply> fetch_by_http(const Target& target, const std::string& path) {
   FRESHET_TRY(address, http_address(target));
-  BlockingHttp http(*address, kStatusTimeout);
+  HttpClient http(*address, kStatusTimeout);
   auto reply = http.exchange({"GET", path, {}, {}, "freshetctl/" FRESHET_VERSION});
   if (!reply) return tl::unexpected(reply.error());
   return FastcgiReply{reply->status, std::move(reply->body)};

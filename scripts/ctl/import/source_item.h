@@ -28,7 +28,7 @@ struct SourceItem {
   bool hidden = false;  // a draft, private, protected by a password, or deleted
 };
 
-// What the readers of formats report, in the order of the source.
+// Receives what the readers of formats find, in the order of the source.
 struct SourceSink {
   // False ends reading without an error.
   std::function<bool(SourceItem)> item;

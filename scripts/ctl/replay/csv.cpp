@@ -4,7 +4,7 @@
 
 namespace freshet::ctl {
 
-CsvReader::CsvReader(std::string_view text) : remaining_(text) {
+CsvReader::CsvReader(std::string_view text, char separator) : remaining_(text), separator_(separator) {
   if (remaining_.starts_with("\xEF\xBB\xBF")) remaining_.remove_prefix(3);
 }
 
@@ -40,12 +40,13 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
   }
   if (remaining_.empty()) return false;
   record_line_ = line_;
+  const std::string field_ends{separator_, '\n'};
   while (true) {
     if (remaining_.starts_with('"')) {
       FRESHET_TRY(field, read_quoted());
       fields.push_back(std::move(*field));
     } else {
-      std::size_t end = std::min(remaining_.find_first_of(",\n"), remaining_.size());
+      std::size_t end = std::min(remaining_.find_first_of(field_ends), remaining_.size());
       std::string_view field = remaining_.substr(0, end);
       if (field.ends_with('\r') && end < remaining_.size() && remaining_[end] == '\n') {
         field.remove_suffix(1);
@@ -58,7 +59,7 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
       fields.emplace_back(field);
       remaining_.remove_prefix(end);
     }
-    if (remaining_.starts_with(',')) {
+    if (remaining_.starts_with(separator_)) {
       remaining_.remove_prefix(1);
       continue;
     }

@@ -13,8 +13,8 @@ namespace freshet::ctl {
 class CsvReader {
  public:
   // `text` must outlive this. Lines end with LF or CRLF, optional for the last one. A leading byte
-  // order mark is skipped.
-  explicit CsvReader(std::string_view text);
+  // order mark is skipped. `separator`: between fields.
+  explicit CsvReader(std::string_view text, char separator = ',');
   // Reads one record into `fields`. False at the end. Skips empty lines. Errors: kInvalid
   // "bad_csv", with the line in the detail. O(bytes).
   Result<bool> next(std::vector<std::string>& fields);
@@ -26,6 +26,7 @@ class CsvReader {
   bool skip_line_end();
 
   std::string_view remaining_;
+  char separator_;
   std::size_t line_ = 1;
   std::size_t record_line_ = 0;
 };

@@ -14,6 +14,8 @@
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/import/import_source.h"
+#include "scripts/ctl/import/job_file.h"
 #include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/replay/resume.h"
 #include "scripts/ctl/replay/timing.h"
@@ -21,15 +23,13 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr milliseconds kBulkTimeout{35000};  // the service's own limit for a bulk request is 30 s
 constexpr int kMaxAttempts = 5;
 constexpr milliseconds kRetryDelay{250};
 constexpr const char* kStdin = "-";
 // In a file of another format, no line is an object. The sentence about the format explains them.
 constexpr std::int64_t kMaxLinesOfOtherFormat = 20;
 
-// Safe to repeat: putting an item is idempotent.
-Result<HttpReply> post_with_retries(BlockingHttp& http, const HttpRequest& request) {
+Result<HttpReply> post_with_retries(HttpClient& http, const HttpRequest& request) {
   milliseconds pause = kRetryDelay;
   for (int attempts_left = kMaxAttempts - 1;; --attempts_left) {
     auto reply = http.exchange(request);
@@ -69,7 +69,7 @@ class Importer {
  public:
   // `resume_file`: none if the import cannot be resumed. `position`: end of an earlier run, or the
   // beginning. `format`: that of the file, if it is another (other_format).
-  Importer(BlockingHttp& http, std::optional<ResumeFile> resume_file, ImportPosition position,
+  Importer(HttpClient& http, std::optional<ResumeFile> resume_file, ImportPosition position,
            std::string_view format, bool quiet)
       : http_(http),
         resume_file_(std::move(resume_file)),
@@ -79,15 +79,7 @@ class Importer {
         progress_(stderr, quiet) {}
 
   Result<void> send(const Chunk& chunk) {
-    HttpRequest request{"POST", "/api/items", chunk.body, "application/x-ndjson",
-                        "freshetctl/" FRESHET_VERSION};
-    FRESHET_TRY(reply, post_with_retries(http_, request));
-    if (reply->status != 200 && reply->status != 207) {
-      return fail(ErrorCode::kUnavailable, "refused", {},
-                  fmt::format("{}/api/items returned {}: {:.300}", http_.address().display_url, reply->status,
-                              reply->body));
-    }
-    FRESHET_TRY(bulk, parse_bulk_reply(std::move(reply->body)));
+    FRESHET_TRY(bulk, post_lines(http_, "/api/items", chunk.body));
     position_.accepted += bulk->accepted;
     for (const auto& [name, lines] : bulk->ignored) ignored_[name] += lines;
     for (RejectedLine& each : bulk->rejected) {
@@ -182,7 +174,7 @@ class Importer {
         noted.error().detail);
   }
 
-  BlockingHttp& http_;
+  HttpClient& http_;
   std::optional<ResumeFile> resume_file_;
   ImportPosition position_;
   const std::string_view format_;
@@ -216,6 +208,17 @@ Result<BulkReply> parse_bulk_reply(std::string text) {
   for (const auto& [name, lines] : root["ignored"].members())
     reply.ignored.emplace(name, lines.integer().value_or(0));
   return reply;
+}
+
+Result<BulkReply> post_lines(HttpClient& http, const std::string& path, std::string ndjson) {
+  HttpRequest request{"POST", path, std::move(ndjson), "application/x-ndjson", "freshetctl/" FRESHET_VERSION};
+  FRESHET_TRY(reply, post_with_retries(http, request));
+  if (reply->status != 200 && reply->status != 202) {
+    return fail(ErrorCode::kUnavailable, "refused", {},
+                fmt::format("{}{} returned {}: {:.300}", http.address().display_url, path, reply->status,
+                            reply->body));
+  }
+  return parse_bulk_reply(std::move(reply->body));
 }
 
 std::string_view other_format(std::string_view text) {
@@ -257,9 +260,7 @@ Result<std::string> read_stdin() {
 // A shifted time and a quoted id may add some bytes to a line.
 constexpr std::size_t kShiftReserve = 64 * kMaxChunkLines;
 
-}  // namespace
-
-Result<int> run_import(const ImportOptions& options, const Target& target) {
+Result<int> import_ndjson(const ImportOptions& options, const Target& target) {
   const bool from_stdin = options.file == kStdin;
   if (from_stdin && !options.resume.empty())
     return fail(ErrorCode::kInvalid, "bad_option", {}, "--resume needs a file, not stdin");
@@ -281,7 +282,7 @@ Result<int> run_import(const ImportOptions& options, const Target& target) {
     position.shift_s = shift->count();
   }
   const std::int64_t total = count_lines(chunks);
-  BlockingHttp http(*address, kBulkTimeout);
+  HttpClient http(*address, kBulkTimeout);
   const std::uint64_t done = position.offset;
   Importer importer(http, std::move(notes), std::move(position), other_format(*text), options.quiet);
   if (done == 0) {
@@ -297,6 +298,20 @@ Result<int> run_import(const ImportOptions& options, const Target& target) {
     importer.show_progress(total);
   }
   return importer.finish(options.json);
+}
+
+}  // namespace
+
+Result<int> run_import(ImportOptions options, const Target& target) {
+  if (!options.job.empty()) {
+    if (auto ok = read_job(options.job, options); !ok) return tl::unexpected(ok.error());
+  }
+  FRESHET_TRY(source, choose_source(options));
+  if (source->format != SourceFormat::kNdjson) return import_source(*source, options, target);
+  if (options.prune || options.dry_run || !options.limit_age.empty())
+    return fail(ErrorCode::kInvalid, "bad_option", {},
+                "--prune, --dry-run and --limit-age are not for NDJSON");
+  return import_ndjson(options, target);
 }
 
 }  // namespace freshet::ctl

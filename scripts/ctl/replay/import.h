@@ -1,5 +1,6 @@
-// freshetctl import: sends items from an NDJSON file or stdin to a running service. Progress in a
-// file is saved after each acknowledged chunk (resume.h), so an interrupted import can be resumed.
+// freshetctl import: sends items to a running service, from an NDJSON file or stdin or another
+// source (import/import_source.h). Progress in an NDJSON file is saved after each acknowledged
+// chunk (resume.h), so an interrupted import can be resumed.
 #pragma once
 
 #include <cstdint>
@@ -33,17 +34,40 @@ Result<BulkReply> parse_bulk_reply(std::string text);
 // "CSV", "XML" or "a JSON array" if the text begins like one; else empty.
 std::string_view other_format(std::string_view text);
 
+inline constexpr milliseconds kBulkTimeout{35000};  // the service's own limit for a bulk request is 30 s
+
+// Sends a bulk request to a route where repeating it changes nothing, again if the service is busy.
+// Errors: of HttpClient; kUnavailable "refused".
+Result<BulkReply> post_lines(HttpClient& http, const std::string& path, std::string ndjson);
+
 struct ImportOptions {
   std::string file;  // "-": stdin
+  std::string job;   // file with more options (job_file.h)
+  // Sources other than `file`. Exactly one source is not empty.
+  std::string feed, sitemap, wxr, ghost, markdown, csv;
+  std::string id = "path";   // IdRule
+  std::string source;        // name of the source; empty: its URL or absolute path
+  std::string base_url;      // of relative links
+  std::string cache;         // folder of what imports remember (source_state.h)
+  std::string limit_age;     // "90d": leave out older entries; empty: none
+  bool prune = false;        // delete items that are gone from the source
+  bool force = false;        // also more than a third; read unchanged documents, too
+  bool dry_run = false;      // print the items instead
+  bool public_only = false;  // refuse private addresses, except those of `hosts`
+  std::vector<std::string> hosts;
+  std::uint64_t max_bytes = 32U << 20;  // of a fetched document
+  int timeout_s = 60;                   // of a fetched document
+  // Only for NDJSON:
   bool shift_to_now = false;
   std::string events;         // log to be replayed afterwards; empty: events.ndjson next to the file
   std::string speed = "max";  // of that replay
   std::string resume;         // file for the progress; empty: FILE.import, or none for stdin
+
   bool json = false;
   bool quiet = false;
 };
 
 // Returns the exit status: 1 when a line was rejected. Errors: anything that prevents completion.
-Result<int> run_import(const ImportOptions& options, const Target& target);
+Result<int> run_import(ImportOptions options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/post.hpp>
 #include <csignal>
 #include <random>
+#include <thread>
 
 #include "scripts/ctl/replay/timing.h"
 
@@ -68,23 +66,20 @@ std::optional<Player::ScheduledEvent> Player::next_event() {
                         round_began_ + due_offset(events_.front().at, event.at, options_.speed), shift_};
 }
 
-asio::awaitable<void> Player::sleep_until(asio::steady_timer& timer, Clock::time_point until) {
-  if (stopping_ || until <= Clock::now()) co_return;
-  timer.expires_at(until);
-  boost::system::error_code ignored;
-  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+bool Player::sleep_until(std::unique_lock<std::mutex>& lock, Clock::time_point until) {
+  stopped_.wait_until(lock, until, [this] { return stopping_; });
+  return !stopping_;
 }
 
 // Returns the reply or its error; nullopt if stopped before it was sent.
-asio::awaitable<std::optional<Result<HttpReply>>> Player::send(HttpConnection& http,
-                                                               asio::steady_timer& timer,
-                                                               const HttpRequest& request) {
+std::optional<Result<HttpReply>> Player::send(HttpClient& http, const HttpRequest& request) {
   const auto began = Clock::now();
   milliseconds pause = kInitialDelay;
   for (int attempts = 1;;) {
-    auto reply = co_await http.exchange(request);
-    if (reply) co_return reply;
+    auto reply = http.exchange(request);
+    if (reply) return reply;
     const bool not_sent = reply.error().code == ErrorCode::kUnavailable;
+    std::unique_lock lock(mutex_);
     if (not_sent) {
       // Fail at once on a wrong address, but wait for a service that has answered before.
       if (totals_.sent + totals_.lost == 0 || Clock::now() - began > kTimeout) {
@@ -92,14 +87,13 @@ asio::awaitable<std::optional<Result<HttpReply>>> Player::send(HttpConnection& h
         stop();
       }
     } else {
-      if (!options_.event_ids || attempts++ == kMaxTries) co_return reply;
+      if (!options_.event_ids || attempts++ == kMaxTries) return reply;
       ++totals_.resent;
     }
-    if (stopping_) {
-      if (not_sent) co_return std::nullopt;
-      co_return reply;
+    if (!sleep_until(lock, Clock::now() + pause)) {
+      if (not_sent) return std::nullopt;
+      return reply;
     }
-    co_await sleep_until(timer, Clock::now() + pause);
     pause = std::min(2 * pause, kMaxDelay);
   }
 }
@@ -117,8 +111,7 @@ void Player::count(const Result<HttpReply>& reply, Nanoseconds took) {
     ++totals_.refusals[reply->status];
 }
 
-asio::awaitable<void> Player::send_event(HttpConnection& http, asio::steady_timer& timer,
-                                         const ScheduledEvent& scheduled, Route route) {
+void Player::send_event(HttpClient& http, const ScheduledEvent& scheduled, Route route) {
   const LogEvent& event = *scheduled.event;
   const UnixSeconds published = published_.at(event.item) + scheduled.shift;
   // At speeds below 1 a shifted time can still be in the future.
@@ -131,29 +124,30 @@ asio::awaitable<void> Player::send_event(HttpConnection& http, asio::steady_time
       report_body(route, event, published_at.time_since_epoch().count(), scheduled.round, event_id),
       "application/json", event.user_agent.empty() ? options_.user_agent : event.user_agent};
   const auto began = Clock::now();
-  const auto reply = co_await send(http, timer, request);
-  if (reply) count(*reply, Clock::now() - began);
+  const auto reply = send(http, request);
+  const Nanoseconds took = Clock::now() - began;
+  const std::scoped_lock lock(mutex_);
+  if (reply) count(*reply, took);
 }
 
-asio::awaitable<void> Player::run_connection(asio::steady_timer& timer) {
-  HttpConnection http(io_.get_executor(), address_, kRequestTimeout);
+void Player::run_connection() {
+  HttpClient http(address_, kRequestTimeout);
+  std::unique_lock lock(mutex_);
   while (const auto scheduled = next_event()) {
-    co_await sleep_until(timer, scheduled->due);
-    if (stopping_) break;
+    if (!sleep_until(lock, scheduled->due)) break;
     if (options_.speed != kMaxSpeed)
       lag_ = std::max(Nanoseconds(0), Nanoseconds(Clock::now() - scheduled->due));
-    for (const Route route : options_.routes) co_await send_event(http, timer, *scheduled, route);
+    lock.unlock();
+    for (const Route route : options_.routes) send_event(http, *scheduled, route);
+    lock.lock();
     ++totals_.events;
     if (scheduled->round == round_ && ++round_done_ == static_cast<std::int64_t>(events_.size()))
       ++totals_.rounds;
   }
-  if (--open_connections_ == 0) {
-    report_timer_.cancel();
-    signals_.cancel();
-  }
 }
 
 void Player::show_progress() {
+  const std::scoped_lock lock(mutex_);
   Progress progress{round_done_, static_cast<std::int64_t>(events_.size()), Clock::now() - round_began_, {}};
   if (options_.speed != kMaxSpeed) {
     const auto end = round_began_ + playback_time(events_.front().at, events_.back().at, options_.speed);
@@ -168,18 +162,18 @@ void Player::show_progress() {
   progress_.update(progress, suffix);
 }
 
-asio::awaitable<void> Player::show_periodically() {
-  while (open_connections_ > 0) {
-    report_timer_.expires_after(progress_.interval());
-    boost::system::error_code ignored;
-    co_await report_timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-    if (open_connections_ > 0) show_progress();
-  }
+void Player::show_periodically() {
+  report_timer_.expires_after(progress_.interval());
+  report_timer_.async_wait([this](const boost::system::error_code&) {
+    if (open_connections_ == 0) return;
+    show_progress();
+    show_periodically();
+  });
 }
 
 void Player::stop() {
   stopping_ = true;
-  for (auto& timer : timers_) timer.cancel();
+  stopped_.notify_all();
 }
 
 Result<void> Player::play() {
@@ -188,14 +182,25 @@ Result<void> Player::play() {
   signals_.async_wait([this](const boost::system::error_code& error, int) {
     if (error) return;
     interrupted_ = true;
+    const std::scoped_lock lock(mutex_);
     stop();
     signals_.clear();  // a second Ctrl-C terminates
   });
-  for (int i = 0; i < options_.connections; ++i) timers_.emplace_back(io_);
   open_connections_ = options_.connections;
-  for (auto& timer : timers_) asio::co_spawn(io_, run_connection(timer), asio::detached);
-  asio::co_spawn(io_, show_periodically(), asio::detached);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < options_.connections; ++i) {
+    threads.emplace_back([this] {
+      run_connection();
+      asio::post(io_, [this] {
+        if (--open_connections_ > 0) return;
+        report_timer_.cancel();
+        signals_.cancel();
+      });
+    });
+  }
+  show_periodically();
   io_.run();
+  threads.clear();
   ended_ = Clock::now();
   progress_.clear();
   if (error_) return tl::unexpected(*error_);

@@ -1,21 +1,20 @@
 // Plays a log: sends each event when it is due, over persistent connections.
 #pragma once
 
-#include <utility>  // required by awaitable.hpp of Boost 1.74
-
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/http/http_client.h"
 #include "scripts/ctl/replay/replay.h"
 
 namespace freshet::ctl {
@@ -57,16 +56,15 @@ class Player {
     Clock::time_point due;
     seconds shift;
   };
+  // Require mutex_, except run_connection(), send_event(), send() and show_*(), which lock it.
   std::optional<ScheduledEvent> next_event();
   void start_round();
-  boost::asio::awaitable<void> run_connection(boost::asio::steady_timer& timer);
-  boost::asio::awaitable<void> send_event(HttpConnection& http, boost::asio::steady_timer& timer,
-                                          const ScheduledEvent& scheduled, Route route);
-  boost::asio::awaitable<std::optional<Result<HttpReply>>> send(HttpConnection& http,
-                                                                boost::asio::steady_timer& timer,
-                                                                const HttpRequest& request);
-  boost::asio::awaitable<void> sleep_until(boost::asio::steady_timer& timer, Clock::time_point until);
-  boost::asio::awaitable<void> show_periodically();
+  void run_connection();
+  void send_event(HttpClient& http, const ScheduledEvent& scheduled, Route route);
+  std::optional<Result<HttpReply>> send(HttpClient& http, const HttpRequest& request);
+  // False if stopped.
+  bool sleep_until(std::unique_lock<std::mutex>& lock, Clock::time_point until);
+  void show_periodically();
   void count(const Result<HttpReply>& reply, Nanoseconds took);
   void show_progress();
   void stop();
@@ -77,20 +75,23 @@ class Player {
   const PlayOptions options_;
   const std::string run_id_;  // makes the event ids of this replay unique
 
+  // Used by the thread that called play(); each connection has a thread of its own.
   boost::asio::io_context io_;
   boost::asio::signal_set signals_;
-  std::deque<boost::asio::steady_timer> timers_;  // one per connection
   boost::asio::steady_timer report_timer_;
   ProgressLine progress_;
+  int open_connections_ = 0;
+  bool interrupted_ = false;
+
+  std::mutex mutex_;  // for all below
+  std::condition_variable stopped_;
   ReplayTotals totals_;
   Clock::time_point began_, ended_, round_began_;
   seconds shift_{0};
   std::size_t next_ = 0;
   std::int64_t round_ = 1;
   std::int64_t round_done_ = 0;
-  int open_connections_ = 0;
   bool stopping_ = false;
-  bool interrupted_ = false;
   Nanoseconds lag_{0};  // delay of the last event
   std::optional<Error> error_;
 };

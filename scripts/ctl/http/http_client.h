@@ -1,11 +1,6 @@
-// HTTP/1.1 client with persistent connections, over TCP or a unix socket.
+// HTTP/1.1 client of Freshet's internal server, over TCP or a unix socket.
 #pragma once
 
-#include <utility>  // required by awaitable.hpp of Boost 1.74
-
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -46,34 +41,25 @@ struct HttpReply {
 };
 
 // One connection, opened on first use and reopened after an error or after the server closed it.
-// One request at a time.
-class HttpConnection {
+// Blocking. Uses no proxy. Not thread-safe.
+class HttpClient {
  public:
-  // `timeout` applies to connecting and to each exchange. `address` must outlive this.
-  HttpConnection(boost::asio::any_io_executor executor, const HttpAddress& address, milliseconds timeout);
-  ~HttpConnection();
-  HttpConnection(HttpConnection&&) noexcept;
+  // `timeout` applies to an exchange, including connecting.
+  HttpClient(HttpAddress address, milliseconds timeout);
+  ~HttpClient();
+  HttpClient(HttpClient&&) noexcept;
 
-  // Errors: kUnavailable "no_connection": nothing was sent; kUnknownOutcome "no_reply": sent, but
-  // no reply arrived.
-  boost::asio::awaitable<Result<HttpReply>> exchange(const HttpRequest& request);
-
- private:
-  struct Wire;
-  std::unique_ptr<Wire> wire_;
-};
-
-// Blocking exchange().
-class BlockingHttp {
- public:
-  BlockingHttp(HttpAddress address, milliseconds timeout);
+  // Sends a body at most once. Errors: kUnavailable "no_connection": nothing was sent;
+  // kUnknownOutcome "no_reply": sent, but no reply arrived.
   Result<HttpReply> exchange(const HttpRequest& request);
   const HttpAddress& address() const { return address_; }
 
  private:
+  struct Transfer;
+
   const HttpAddress address_;
-  boost::asio::io_context io_;
-  HttpConnection connection_;
+  const milliseconds timeout_;
+  std::unique_ptr<Transfer> transfer_;
 };
 
 }  // namespace freshet::ctl

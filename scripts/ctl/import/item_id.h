@@ -1,0 +1,37 @@
+// The id of an entry of a source. The tag has the same rule for paths;
+// tests/ctl/import/item_paths.json has vectors for both.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "scripts/ctl/import/source_item.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace freshet::ctl {
+
+// The path of an http or https URL: percent-decoded, in Normalization Form C, without trailing
+// slashes except for "/". Stays encoded if it is not UTF-8 or has a broken escape, as in the
+// JavaScript `try { decodeURIComponent(new URL(url).pathname) }`. nullopt for another URL.
+std::optional<std::string> path_id(const std::string& url);
+
+class IdRule {
+ public:
+  // "guid", "url", "path", "slug", or a regular expression (RE2), whose first group is the id; it
+  // is searched for in the URL. Errors: kInvalid "bad_option".
+  static Result<IdRule> parse(const std::string& text);
+
+  // nullopt if the entry has none under this rule.
+  std::optional<std::string> id_of(const SourceItem& item) const;
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  std::shared_ptr<const re2::RE2> pattern_;  // null for a named rule
+};
+
+}  // namespace freshet::ctl

@@ -1,0 +1,127 @@
+#include "scripts/ctl/import/source_state.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/json.h"
+#include "scripts/ctl/replay/event_log.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr json::Limits kStateLimits{8, 50'000'000};
+
+std::vector<std::string> texts_of(json::Value array) {
+  std::vector<std::string> out;
+  for (const json::Value& each : array.elements())
+    if (each.is_string()) out.emplace_back(each.text());
+  return out;
+}
+
+std::string text_of(json::Value value) {
+  return value.is_string() ? std::string(value.text()) : std::string();
+}
+
+void write_texts(json::Writer& out, std::string_view key, const std::vector<std::string>& texts) {
+  out.key(key).begin_array();
+  for (const std::string& each : texts) out.string(each);
+  out.end_array();
+}
+
+}  // namespace
+
+std::string to_json(const SourceState& state) {
+  std::string text;
+  json::Writer out(text);
+  out.begin_object().key("source").string(state.source).key("target").string(state.target);
+  out.key("rule").string(state.rule).key("ids").begin_object();
+  for (const auto& [id, published] : state.ids) out.key(id).integer(unix_s(published));
+  out.end_object().key("documents").begin_object();
+  for (const auto& [url, document] : state.documents) {
+    out.key(url).begin_object().key("etag").string(document.validators.etag);
+    out.key("last_modified").string(document.validators.last_modified);
+    write_texts(out, "ids", document.ids);
+    write_texts(out, "sitemaps", document.sitemaps);
+    out.end_object();
+  }
+  out.end_object().end_object();
+  return text;
+}
+
+std::optional<SourceState> parse_source_state(std::string text) {
+  json::Document document;
+  if (!document.parse(text, kStateLimits)) return std::nullopt;
+  const json::Value root = document.root();
+  SourceState out;
+  out.source = text_of(root["source"]);
+  out.target = text_of(root["target"]);
+  out.rule = text_of(root["rule"]);
+  if (!root["ids"].is_object() || !root["documents"].is_object()) return std::nullopt;
+  for (const auto& [id, published] : root["ids"].members())
+    out.ids.emplace(id, UnixSeconds(seconds(published.integer().value_or(0))));
+  for (const auto& [url, value] : root["documents"].members())
+    out.documents.emplace(
+        url, SourceState::DocumentState{{text_of(value["etag"]), text_of(value["last_modified"])},
+                                        texts_of(value["ids"]),
+                                        texts_of(value["sitemaps"])});
+  return out;
+}
+
+std::string state_path(const std::string& folder, const std::string& source, const std::string& target) {
+  const std::string name = source + '\n' + target;
+  return (std::filesystem::path(folder) / fmt::format("{:016x}.json", XXH3_64bits(name.data(), name.size())))
+      .string();
+}
+
+SourceState read_state(const std::string& path, const std::string& source, const std::string& target) {
+  SourceState empty;
+  empty.source = source;
+  empty.target = target;
+  auto text = read_file(path);
+  if (!text) return empty;
+  auto state = parse_source_state(std::move(*text));
+  return state && state->source == source && state->target == target ? std::move(*state) : empty;
+}
+
+Result<void> write_state(const std::string& path, const SourceState& state) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const std::string next = path + ".new";
+  std::ofstream file(next, std::ios::binary | std::ios::trunc);
+  file << to_json(state);
+  file.close();
+  if (file && !error) std::filesystem::rename(next, path, error);
+  if (file && !error) return {};
+  return fail(ErrorCode::kUnavailable, "state_file", {},
+              path + ": " + (error ? error.message() : std::strerror(errno)));
+}
+
+std::set<std::string> ids_of_other_sources(const std::string& path, const std::string& target) {
+  namespace fs = std::filesystem;
+  std::set<std::string> out;
+  std::error_code error;
+  for (const auto& each : fs::directory_iterator(fs::path(path).parent_path(), error)) {
+    if (each.path() == path || each.path().extension() != ".json") continue;
+    auto text = read_file(each.path().string());
+    const auto state = text ? parse_source_state(std::move(*text)) : std::nullopt;
+    if (!state || state->target != target) continue;
+    for (const auto& [id, published] : state->ids) out.insert(id);
+  }
+  return out;
+}
+
+PruneDecision decide_prune(const std::map<std::string, UnixSeconds>& imported,
+                           const std::map<std::string, UnixSeconds>& present, UnixSeconds oldest) {
+  PruneDecision out;
+  for (const auto& [id, published] : imported)
+    if (published >= oldest && !present.contains(id)) out.gone.push_back(id);
+  out.is_too_much = out.gone.size() * 3 > imported.size();
+  return out;
+}
+
+}  // namespace freshet::ctl
