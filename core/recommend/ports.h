@@ -37,6 +37,8 @@ struct SimilarItem {
   Source source = Source::kContent;
 };
 
+using SharedItems = std::shared_ptr<const std::vector<SimilarItem>>;
+
 class Recommender {
  public:
   virtual ~Recommender() = default;
@@ -55,9 +57,10 @@ class Recommender {
   // The items that readers read after this one in the last hours, most reads first; each read
   // counts half after items::kCovisitHalfLife. 1 RTT. Errors: Redis errors.
   virtual Task<Result<std::vector<SimilarItem>>> covisits(const ItemId& item, UnixSeconds now) = 0;
-  // The most viewed items by trending.half_life, highest first; scores are decayed views. Round
-  // trips and errors: as find_candidates().
-  virtual Task<Result<std::vector<SimilarItem>>> trending(UnixSeconds now) = 0;
+  // The most viewed items by trending.half_life, highest first; scores are decayed views. Never
+  // null. Sorted once per second and copy of trending items. Round trips and errors: as
+  // find_candidates().
+  virtual Task<Result<SharedItems>> trending(UnixSeconds now) = 0;
   // Algorithm and training time of the model in use, such as "rp3beta@1790000000"; "none" without a
   // model.
   virtual std::string model_name() const = 0;

@@ -85,6 +85,7 @@ Task<void> MappedRecommender::refresh() {
   if (live) {
     catalogue_ = std::make_shared<const Catalogue>(model, std::move(*live));
     catalogue_model_ = model;
+    trend_.reset();
     read_at_ = Clock::now();
   } else {
     last_error_ = live.error();
@@ -133,8 +134,9 @@ Task<Result<std::vector<SimilarItem>>> MappedRecommender::covisits(const ItemId&
   co_return out;
 }
 
-Task<Result<std::vector<SimilarItem>>> MappedRecommender::trending(UnixSeconds now) {
+Task<Result<SharedItems>> MappedRecommender::trending(UnixSeconds now) {
   FRESHET_CO_TRY(ready, co_await ensure_fresh());
+  if (trend_ && trend_at_ == now) co_return trend_;
   const std::size_t half_life = hot::trending_index(trend_half_life_).value_or(0);
   std::vector<SimilarItem> out;
   for (const std::uint32_t item : catalogue_->live_items()) {
@@ -146,7 +148,9 @@ Task<Result<std::vector<SimilarItem>>> MappedRecommender::trending(UnixSeconds n
   std::ranges::sort(out, [](const SimilarItem& a, const SimilarItem& b) {
     return a.score != b.score ? a.score > b.score : a.item < b.item;
   });
-  co_return out;
+  trend_ = std::make_shared<const std::vector<SimilarItem>>(std::move(out));
+  trend_at_ = now;
+  co_return trend_;
 }
 
 std::string MappedRecommender::model_name() const {

@@ -25,7 +25,7 @@ class MappedRecommender final : public Recommender {
   std::shared_ptr<const CandidateSet> find_stale_candidates(const Profile& profile, UnixSeconds now) override;
   std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t limit) override;
   Task<Result<std::vector<SimilarItem>>> covisits(const ItemId& item, UnixSeconds now) override;
-  Task<Result<std::vector<SimilarItem>>> trending(UnixSeconds now) override;
+  Task<Result<SharedItems>> trending(UnixSeconds now) override;
   std::string model_name() const override;
 
  private:
@@ -42,6 +42,8 @@ class MappedRecommender final : public Recommender {
   std::shared_ptr<const Catalogue> catalogue_;
   std::shared_ptr<const model::Model> catalogue_model_;  // the model that catalogue_ was built with
   Clock::time_point read_at_;
+  SharedItems trend_;  // of catalogue_ at trend_at_; null: not sorted yet
+  UnixSeconds trend_at_;
   bool refreshing_ = false;
   Error last_error_;
   std::vector<AsyncEvent<int>*> waiters_;  // waiting for the current refresh

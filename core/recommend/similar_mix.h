@@ -8,11 +8,11 @@
 
 namespace freshet::recommend {
 
-// Best first, each item once, scores > 0.
+// Best first, each item once, scores > 0. Null is empty.
 struct SimilarSources {
   std::vector<SimilarItem> covisits;  // scores: reads after the item, decayed
   std::vector<SimilarItem> content;   // scores: of the model or the index
-  std::vector<SimilarItem> trend;     // scores: views, decayed
+  SharedItems trend;                  // scores: views, decayed
 };
 
 // Number of reads after an item that weigh as much as the trend and as the content.
@@ -22,7 +22,7 @@ inline constexpr double kCovisitPrior = 20;
 // κ, an item's score is
 //   α · (its reads + κ · its share of the trend) / (W + κ) + (1 − α) · its share of content
 // with α = W / (W + κ), or 1 if there is no content. Without reads the content stays as it is.
-// `source` is the first that has the item. O(items · log items).
+// `source` is the first that has the item. O(trend + n · log n) for n other items and `limit`.
 std::vector<SimilarItem> mix_similar(const SimilarSources& sources, const ItemId& item, std::size_t limit);
 
 }  // namespace freshet::recommend

@@ -95,9 +95,9 @@ class FakeRecommender final : public recommend::Recommender {
     if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     co_return covisited[item.str()];
   }
-  Task<Result<std::vector<recommend::SimilarItem>>> trending(UnixSeconds) override {
+  Task<Result<recommend::SharedItems>> trending(UnixSeconds) override {
     if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
-    co_return trend;
+    co_return std::make_shared<const std::vector<recommend::SimilarItem>>(trend);
   }
   std::string model_name() const override { return "fake@1"; }
 };
