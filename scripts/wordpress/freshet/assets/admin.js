@@ -18,7 +18,7 @@
     find("freshet-test-result").append(row);
   }
 
-  // What WordPress cannot see: whether a browser reaches the public routes.
+  // Only a browser can tell whether it reaches the public routes.
   async function testPublic(prefix) {
     for (const path of ["/freshet.js", "/api/hot?limit=1"]) {
       const address = prefix.replace(/\/+$/, "") + path;

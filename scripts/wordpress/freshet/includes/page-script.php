@@ -41,14 +41,15 @@ final class PageScript
         return $post instanceof \WP_Post && Items::is_public($post) && $post->post_status === 'publish' ? (string) $post->ID : '';
     }
 
-    /** Adds the tag's options to its element. The reader is not among them: pages may be cached, and the cookie says it. */
+    /** The elements of Freshet's scripts. The tag's options do not name the reader: pages may be cached, and the cookie does. */
     public static function complete(string $html, string $handle): string
     {
-        if ($handle === self::TAG) {
+        $file = [self::TAG => 'freshet.js', self::LIST => 'freshet-list.js'][$handle] ?? null;
+        if ($file !== null) {
             $options = ['article' => self::article(), 'endpoint' => self::url('api/track')] + (self::waits() ? ['consent' => 'wait'] : []);
-            $html = str_replace('<script ', '<script defer data-freshet="' . esc_attr((string) wp_json_encode($options)) . '" ', $html);
-        } elseif ($handle === self::LIST) {
-            $html = str_replace('<script ', '<script defer ', $html);
+            $data = $handle === self::TAG ? ' data-freshet="' . esc_attr((string) wp_json_encode($options)) . '"' : '';
+            // WordPress makes the address one below its own folder, which Freshet is not in.
+            $html = sprintf("<script defer src=\"%s\" id=\"%s-js\"%s></script>\n", esc_url(self::url($file)), esc_attr($handle), $data);
         }
         return $html;
     }

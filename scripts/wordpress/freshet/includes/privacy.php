@@ -11,10 +11,8 @@ defined('ABSPATH') || exit;
 
 final class Privacy
 {
-    private const PAGE = 500;  // values of one stored key in an export
+    private const MAX_VALUES = 500;  // of one stored key in an export
     private const JOB = 'freshet_erasure_';  // transient, by reader: the job's id
-    // Keys whose members are ids of posts, and whose values are unix seconds.
-    private const POSTS_AND_TIMES = ['user:interactions:', 'user:not_interested:', 'wf:'];
 
     public static function register(): void
     {
@@ -118,18 +116,20 @@ final class Privacy
     private static function contents(array $key): string
     {
         $name = (string) $key['key'];
-        $values = is_array($key['value']) ? array_slice($key['value'], 0, self::PAGE, true) : [$key['value']];
-        $starts_with = fn (array $starts): bool => (bool) array_filter($starts, fn ($start) => str_starts_with($name, $start));
+        $values = is_array($key['value']) ? array_slice($key['value'], 0, self::MAX_VALUES, true) : [$key['value']];
+        // Names of posts in some keys begin with a letter and a colon: what was done with the post.
+        $name_of = fn ($member): string => self::post(preg_replace('/^[a-z]:/', '', (string) $member));
+        $dated = fn (callable $label): array => array_map(fn ($member, $at) => $label($member) . ((float) $at > 0 ? ': ' . self::time($at) : ''), array_keys($values), $values);
         $words = match (true) {
             str_starts_with($name, 'user:not_interested:why:') => array_map(fn ($id, $why) => self::post($id) . ": $why", array_keys($values), $values),
-            str_starts_with($name, 'user:views:at:') => array_map(fn ($id, $at) => self::post(substr((string) $id, 2)) . ': ' . self::time($at), array_keys($values), $values),
-            $starts_with(['user:views:']) => array_map([self::class, 'post'], $values),
-            str_starts_with($name, 'follow:authors:') => array_map(fn ($author, $at) => self::author($author) . ': ' . self::time($at), array_keys($values), $values),
-            $starts_with(self::POSTS_AND_TIMES) => array_map(fn ($id, $at) => self::post($id) . ': ' . self::time($at), array_keys($values), $values),
-            $starts_with(['active:', 'follow:readers:']) => array_map([self::class, 'time'], array_values($values)),
+            str_starts_with($name, 'hot:added:') => array_map($name_of, array_filter(array_keys($values), fn ($member) => str_starts_with((string) $member, 'a:'))),
+            str_starts_with($name, 'follow:authors:') => $dated(fn ($author) => self::author($author)),
+            str_starts_with($name, 'active:'), str_starts_with($name, 'follow:readers:') => array_map(fn ($at) => self::time($at), array_values($values)),
+            str_starts_with($name, 'user:interactions:'), str_starts_with($name, 'user:not_interested:'), str_starts_with($name, 'user:views:at:'), str_starts_with($name, 'wf:') => $dated($name_of),
+            str_starts_with($name, 'user:views:') => array_map($name_of, $values),
             default => [sprintf(
                 /* translators: %s: a number */
-                _n('%s entry, only for the service itself', '%s entries, only for the service itself', count($values), 'freshet'),
+                _n('%s entry, which only the service can read', '%s entries, which only the service can read', count($values), 'freshet'),
                 number_format_i18n(count($values)),
             )],
         };

@@ -1,6 +1,6 @@
 <?php
-// Who reads: the token cookie of users who are logged in, their comments, and the erasure of deleted users. All other readers
-// have Freshet's own cookie.
+// The readers whom WordPress knows: a token cookie while they are logged in, their comments, and the erasure of deleted users.
+// All other readers have Freshet's own cookie.
 
 declare(strict_types=1);
 

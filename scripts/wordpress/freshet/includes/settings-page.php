@@ -163,10 +163,14 @@ final class SettingsPage
             default => self::result(false, sprintf(__('Freshet does not accept the token key. Compare it with the file in %1$s, and set %2$s.', 'freshet'), 'identity.token_keys', 'identity.mode = "token"')),
         };
         $health = $client->health();
-        if (!$health['ready'] || $health['missing'] || !$health['writes']) {
-            $what = implode(', ', $health['missing']) ?: ($health['ready'] ? __('writes', 'freshet') : $health['error']->getMessage());
+        $missing = array_diff($health['missing'], ['model']);
+        if (!$health['ready'] || !$health['writes'] || $missing) {
+            $what = implode(', ', $missing) ?: ($health['ready'] ? __('writes', 'freshet') : $health['error']->getMessage());
             /* translators: %s: names of parts */
             $results[] = self::result(false, sprintf(__('Freshet is not complete: %s.', 'freshet'), $what));
+        } elseif ($health['missing']) {
+            /* translators: %s: a command */
+            $results[] = self::result(true, sprintf(__('Recommendations show what is rising until %s has run, which is every night.', 'freshet'), 'freshetctl train'));
         }
         return $results;
     }
