@@ -1,19 +1,18 @@
-// Reports how long the page's current article is visible. At most 2 KiB gzipped. INTEGRATION.md explains the options.
-//   <script defer src="/freshet.js" data-freshet='{"article":"42"}'></script>
+// Reports how long the page's current article is visible. At most 2 KiB gzipped; INTEGRATION.md explains the options.
 ((win, doc) => {
   if (win.freshet && win.freshet.scan) return win.freshet.scan(doc.currentScript);
 
   let conf = {}, article = "", agreed, id, ready, due, total, sent, since = -1, timer;
 
   const post = (to, body) =>
-    fetch(to, { method: "POST", body, keepalive: true, credentials: conf.cookie === false ? "omit" : "include" }).catch(() => {});
+    fetch(to, { method: "POST", body, keepalive: true, credentials: conf.cookie === false ? "omit" : "include" }).catch(() => ({}));
 
   // Storage may be forbidden or full.
   function attempt(use) {
     try { return use(); } catch (e) {}
   }
 
-  // A new tab gets a session id and a visitor cookie. Reports wait a second for it at most.
+  // A new tab gets a session id and a visitor cookie, for which reports wait a second at most.
   function begin() {
     if (id) return;
     id = Date.now().toString(36) + Math.random().toString(36).slice(2);
@@ -24,7 +23,7 @@
     if (ready) return;
     setTimeout(go, 1e3);
     post(conf.endpoint.replace(/track$/, "visitor")).then((answer) => {
-      if (answer && answer.status < 500 && agreed !== false) attempt(() => (sessionStorage.freshetCookie = 1));
+      if (answer.status < 500 && agreed !== false) attempt(() => (sessionStorage.freshetCookie = 1));
       go();
     });
   }
@@ -34,12 +33,12 @@
     if (due) tick();
   }
 
-  // Sends a lost report again, unless a newer report of the same article already covers its time.
+  // Repeats a lost report, unless a newer one covers its time.
   function send(body, of, tries, leaving) {
     of.newest = body;
     if (leaving && of.cookie !== false && attempt(() => navigator.sendBeacon(of.endpoint, body))) return;
     post(of.endpoint, body).then((answer) => {
-      if (tries && (!answer || answer.status > 428)) setTimeout(() => {
+      if (tries && !(answer.status < 429)) setTimeout(() => {
         if (of.newest === body && agreed !== false) send(body, of, tries - 1);
       }, of.every * 1e3);
     });
@@ -49,7 +48,7 @@
     const ms = Math.round(total + (since < 0 ? 0 : performance.now() - since));
     if (ms <= sent || sent >= conf.max * 1e3) return;
     sent = ms;
-    // text/plain, which needs no preflight.
+    // text/plain, without a preflight.
     send(JSON.stringify({
       articleId: article, dwellMs: ms, sessionId: id, userId: conf.user, publishedAt: conf.published
     }), conf, 3, leaving);
@@ -68,7 +67,7 @@
 
   function show() {
     const allowed = agreed || agreed !== false && conf.consent !== "wait" && !(conf.gpc && navigator.globalPrivacyControl);
-    if (since >= 0 || !article || !allowed || doc.visibilityState !== "visible") return;
+    if (since >= 0 || !article || !allowed || doc.hidden) return;
     begin();
     since = performance.now();
     wait(sent ? conf.every : conf.first);
@@ -84,40 +83,49 @@
     if (total >= minimum) report(1);
   }
 
-  // Ends the current article, reported if it was visible for a second, and begins the next: an id or a tag's options.
+  // Ends the article, reported if it was visible for a second, and begins the next: an id or a tag's options.
   function open(next) {
-    if (!next || typeof next !== "object") next = Object.assign({}, conf, { article: next, published: undefined });
+    if (!next || typeof next !== "object") next = { ...conf, article: next, published: undefined };
     const name = next.article == null ? "" : String(next.article);
     if (name === article) return;
     hide(1e3);
     article = "";
-    if ([next.article, next.user].some((each) => typeof each === "number" && !Number.isSafeInteger(each)))
+    if ([next.article, next.user].some((each) => each === +each && !Number.isSafeInteger(each)))
       return console.error("freshet: JavaScript rounds this id; write it as a string", next);
     const { endpoint = "/api/track", consent, cookie, gpc } = conf;  // they stay
-    conf = Object.assign({ endpoint, consent, cookie, gpc, first: 5, every: 15, max: 180 }, next);
+    conf = { endpoint, consent, cookie, gpc, first: 5, every: 15, max: 180, ...next };
     article = name;
     total = sent = 0;
     show();
   }
 
-  // Opens the article of this script or, if it has no options, of the last element that has.
-  function scan(script) {
-    const tags = doc.querySelectorAll("[data-freshet]");
-    const { dataset } = script && script.dataset && script.dataset.freshet ? script : tags[tags.length - 1] || {};
-    open(dataset && JSON.parse(dataset.freshet));
+  // The article of a page whose tag names none.
+  function path() {
+    const { pathname } = attempt(() => new URL(doc.querySelector("link[rel=canonical]").href)) || location;
+    return (attempt(() => decodeURIComponent(pathname)) || pathname).normalize().replace(/\/+$/, "") || "/";
   }
 
-  // false: reports nothing more and forgets the session.
+  // Opens the article of this script or, without options, of the last element that has some.
+  function scan(script) {
+    const tags = doc.querySelectorAll("[data-freshet]");
+    const { dataset } = [].includes.call(tags, script) ? script : tags[tags.length - 1] || {};
+    open(dataset && { article: path(), ...JSON.parse(dataset.freshet || "{}") });
+  }
+
+  // false: reports no more and forgets the session.
   function consent(given) {
     agreed = !!given;
     if (given) return show();
     hide(Infinity);
     total = sent = id = 0;
-    attempt(() => ["freshet", "freshetCookie"].forEach((name) => sessionStorage.removeItem(name)));
+    attempt(() => {
+      delete sessionStorage.freshet;
+      delete sessionStorage.freshetCookie;
+    });
   }
 
   win.freshet = { open, scan, consent };
-  doc.addEventListener("visibilitychange", () => (doc.visibilityState === "visible" ? show : hide)(0));
+  doc.addEventListener("visibilitychange", () => (doc.hidden ? hide : show)(0));
   win.addEventListener("pagehide", () => hide(0));
   win.addEventListener("pageshow", show);
   doc.addEventListener("turbo:load", scan);

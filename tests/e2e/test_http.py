@@ -50,7 +50,7 @@ def test_routes_mounted_under_a_prefix_work_and_cookies_stay_valid_for_the_site(
     assert client.get("/freshet/api/items/posts%2F1-%C3%BC/similar").json()["items"] == []
     cookie = client.post("/freshet/api/visitor", None).headers["Set-Cookie"]
     assert "; Path=/;" in cookie
-    assert client.get("/freshet/freshet.js").status == 200
+    assert client.get("/freshet/freshet.js").status == client.get("/freshet/freshet-list.js").status == 200
     for path in ("/api/track", "/freshet/api/articles/x/stats", "/freshet/freshet/api/hot", "/freshet.js/x", "/freshet/ping"):
         assert_problem(client.get(path), 404)
 

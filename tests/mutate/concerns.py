@@ -28,6 +28,7 @@ TESTS = [
     (r"fcgi/handlers/login_merges\.(h|cpp)", ["e2e_merge$"]),
     (r"fcgi/handlers/(application|routes|visitor)\.cpp", ["test_openapi$", "e2e_(http|abuse|identity|openapi)$", "e2e_(status|bad_input|redis_faults)$"]),
     (r"nginx/html/freshet\.js", ["test_pages$", "test_browser(_dwell)?$"]),
+    (r"nginx/html/freshet-list\.js", ["test_pages$", "test_browser_list$"]),
     (r"nginx/html/\w+\.js", ["test_pages$", "test_browser(_pages)?$"]),
     (r"scripts/clients/.*", ["e2e_client_faults$", "e2e_clients$"]),
     (r"nginx/.*\.conf", ["test_nginx_", "e2e_(http|hot_lists|identity|socket|status|faults)$"]),

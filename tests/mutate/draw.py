@@ -17,7 +17,7 @@ KINDS = {
     "handlers": re.compile(r"fcgi/handlers/\w+\.cpp"),
     "nginx": re.compile(r"nginx/[\w-]+\.conf"),
     "systemd": re.compile(r"systemd/(?:[\w-]+\.(?:service|socket|timer)|redis-acl\.conf)"),
-    "pages": re.compile(r"nginx/html/\w+\.js"),
+    "pages": re.compile(r"nginx/html/[\w-]+\.js"),
     "clients": re.compile(r"scripts/clients/\w+/[Ff]reshet\.(?:mjs|php|py)"),
 }
 TURNS = ["lua", "handlers", "pages", "nginx", "lua", "systemd", "clients", "lua", "handlers", "nginx", "pages", "lua", "handlers", "nginx", "lua", "systemd", "handlers",

@@ -15,6 +15,7 @@ from case import CRAWLER, PUBLIC, Case
 from instance import AGENT, ROOT, Nginx, Sessions, auth_edits, wait_until
 from responder import Responder
 
+SCRIPTS = {"/freshet.js": 2048, "/freshet-list.js": 3072}  # public: name and largest size, gzipped
 CHART = "/usr/share/javascript/chart.js/chart.min.js"
 PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
               "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "HTTP_SEC_FETCH_SITE", "HTTP_SEC_PURPOSE", "HTTP_X_FORWARDED_PROTO", "FRESHET_ZONE", "FRESHET_USER",
@@ -337,15 +338,16 @@ class Behavior(SharedCase):
         self.assert_problem(self.nginx.fetch("/", body="x", internal=True), 405)
         self.assert_problem(self.nginx.fetch("/", body="x" * (2 << 20), internal=True), 413)
 
-    def test_the_public_server_has_no_page_but_the_tag(self):
-        with open(os.path.join(ROOT, "nginx/html/freshet.js"), "rb") as file:
-            self.assertEqual(self.nginx.fetch("/freshet.js").body, file.read())
+    def test_the_public_server_has_no_page_but_the_scripts_for_sites(self):
+        for script in SCRIPTS:
+            with open(os.path.join(ROOT, "nginx/html" + script), "rb") as file:
+                self.assertEqual(self.nginx.fetch(script).body, file.read())
+            self.assert_problem(self.nginx.fetch(script, body="x"), 405)
+            self.assert_problem(self.nginx.fetch(script, body="x" * (2 << 20)), 413)
         for path in ["/", "/nothing", "/api/nothing", "/api/nothing.js", "/dashboard", *(f"/{name}" for name in os.listdir(os.path.join(ROOT, "nginx/html")))]:
-            if path != "/freshet.js":
+            if path not in SCRIPTS:
                 for accept in ("*/*", "text/html,*/*;q=0.8"):
                     self.assert_problem(self.nginx.fetch(path, headers={"Accept": accept}), 404)
-        self.assert_problem(self.nginx.fetch("/freshet.js", body="x"), 405)
-        self.assert_problem(self.nginx.fetch("/freshet.js", body="x" * (2 << 20)), 413)
 
     def test_an_address_of_the_internal_server_that_does_not_exist_is_a_page_in_a_browser(self):
         browser = {"Accept": "text/html,*/*;q=0.8"}
@@ -378,8 +380,9 @@ class Behavior(SharedCase):
             self.assertEqual(json.loads(self.nginx.fetch(path, internal=True).body)["REQUEST_URI"], path)
         self.assertEqual(self.nginx.fetch("/chart.js/chart.min.js").status, 404)
 
-    def test_the_page_script_is_at_most_two_kibibytes(self):
-        self.assertLessEqual(len(self.nginx.fetch("/freshet.js", headers={"Accept-Encoding": "gzip"}).body), 2048)
+    def test_the_scripts_for_sites_are_at_most_two_and_three_kibibytes(self):
+        for script, size in SCRIPTS.items():
+            self.assertLessEqual(len(self.nginx.fetch(script, headers={"Accept-Encoding": "gzip"}).body), size, script)
 
 
 # Ids as sites have them, one a segment of a path. "/" alone is a slash that nginx merges with its neighbors.
@@ -451,20 +454,22 @@ class OwnServer(Case):
             seen = self.nginx.fetch(route).json()
             self.assertEqual((seen["REQUEST_URI"], seen["FRESHET_ZONE"], seen.get("FRESHET_PREFIX")), (route, "public", None))
         self._is_the_sites("/", "/api/", "/api/orders", "/api/track/1", "/api/tracks", "/api/items/7", "/api/items", "/api/history/merge", "/api/stats", "/hot.js",
-                           "/openapi.json", "/js/freshet.js", "/freshet.json", "/v1/api/hot")
-        self.assertIn(b"articleId", self.nginx.fetch("/freshet.js").body)
+                           "/openapi.json", "/js/freshet.js", "/freshet.json", "/freshet-.js", "/freshet-listxjs", "/v1/api/hot")
+        for script in SCRIPTS:
+            self.assertIn(b"((win, doc)", self.nginx.fetch(script).body)
 
-    def test_a_prefix_moves_every_route_and_the_tag(self):
+    def test_a_prefix_moves_every_route_and_the_scripts(self):
         self._serve("/freshet")
-        with open(os.path.join(ROOT, "nginx/html/freshet.js"), "rb") as file:
-            script = file.read()
-        for encoding, decode in (("identity", bytes), ("gzip", gzip.decompress)):
-            reply = self.nginx.fetch("/freshet/freshet.js", headers={"Accept-Encoding": encoding})
-            self.assertEqual((decode(reply.body), reply.headers["Content-Type"]), (script, "application/javascript"))
+        for script in SCRIPTS:
+            with open(os.path.join(ROOT, "nginx/html" + script), "rb") as file:
+                text = file.read()
+            for encoding, decode in (("identity", bytes), ("gzip", gzip.decompress)):
+                reply = self.nginx.fetch("/freshet" + script, headers={"Accept-Encoding": encoding})
+                self.assertEqual((decode(reply.body), reply.headers["Content-Type"]), (text, "application/javascript"))
         for route in [*PUBLIC, "/api/items/a%2Fb/similar?limit=1"]:
             seen = self.nginx.fetch("/freshet" + route).json()
             self.assertEqual((seen["REQUEST_URI"], seen["FRESHET_PREFIX"]), ("/freshet" + route, "/freshet"))
-        self._is_the_sites(*PUBLIC, "/freshet.js", "/freshet", "/freshet/", "/freshet/api/orders", "/freshet/freshet/api/hot")
+        self._is_the_sites(*PUBLIC, *SCRIPTS, "/freshet", "/freshet/", "/freshet/api/orders", "/freshet/freshet/api/hot")
         # The locations inside still apply.
         self.assert_problem(self.nginx.fetch("/freshet/api/follows", body="{}"), 403)
         self.assert_problem(self.nginx.fetch("/freshet/api/track", body="x" * 5000), 413)

@@ -24,6 +24,9 @@ function response({ status = 200, body, headers = {} }) {
   };
 }
 
+// Addresses and the ids that the tag, the lists and freshetctl's import make of them.
+export const kItemPaths = JSON.parse(readFileSync(new URL("../../ctl/import/item_paths.json", import.meta.url), "utf8"));
+
 // Waits until all work that does not depend on the clock is done.
 export async function settle() {
   for (let i = 0; i < 5; ++i) await new Promise(setImmediate);
@@ -40,7 +43,7 @@ function makeWindow(context, html, address) {
   const virtualConsole = new VirtualConsole();
   const problems = [];
   virtualConsole.on("jsdomError", (error) => problems.push(error.message));
-  const dom = new JSDOM(html, { url: "http://site.example" + address, runScripts: "outside-only", pretendToBeVisual: true, virtualConsole });
+  const dom = new JSDOM(html, { url: new URL(address, "http://site.example").href, runScripts: "outside-only", pretendToBeVisual: true, virtualConsole });
   const { window } = dom;
   const clock = withGlobal(window).install({ now: kNow, toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date", "performance"] });
   context.after(async () => {
@@ -66,6 +69,7 @@ function addBrowserParts(page, window) {
     return page.takesBeacons;
   };
   Object.defineProperty(window.document, "visibilityState", { get: () => (page.visible ? "visible" : "hidden") });
+  Object.defineProperty(window.document, "hidden", { get: () => !page.visible });
   window.IntersectionObserver = class {
     targets = new Set();
     constructor(callback, { rootMargin }) {
@@ -180,8 +184,8 @@ async function loadScripts(dom, names, { zone, demo, chart }) {
 // Runs freshet.js in a page. `config`: the options of its tag; null: the browser does not say which script runs, as for a
 // module. `session`: this tab's session id, if it has one; it then has a visitor cookie, too. `takesBeacons`: true, false,
 // null (no beacons), or an Error that sendBeacon throws. `answer`: {"/api/track": () => status, a promise of it or an Error}.
-export function runTag(context, config, { session, visible = true, takesBeacons = true, answer = {}, storageFails = false, html = "", gpc } = {}) {
-  const { window, clock } = makeWindow(context, "<!doctype html>" + html, "/article");
+export function runTag(context, config, { session, visible = true, takesBeacons = true, answer = {}, storageFails = false, html = "", gpc, address = "/article" } = {}) {
+  const { window, clock } = makeWindow(context, "<!doctype html>" + html, address);
   const page = { window, clock, visible, takesBeacons, answer, posts: [], sent: [], errors: [] };
   addBrowserParts(page, window);
   const { navigator } = window;
@@ -226,5 +230,42 @@ export function runTag(context, config, { session, visible = true, takesBeacons 
   page.reportsByArticle = () => page.sent.map(({ body }) => [body.articleId, body.dwellMs]);
   if (config) page.addTag(config);
   else page.run(null);
+  return page;
+}
+
+// Runs freshet-list.js in a page. `answer`: {"/api/hot": (request) => value or reply(…), or an Error}, by path. `src`: the script's
+// address; null: the browser does not say which script runs. `loading`: the document is still being parsed.
+export async function runList(context, html, { answer = {}, src = "/freshet-list.js", address = "/article", gpc, loading = false } = {}) {
+  const { window, clock } = makeWindow(context, "<!doctype html>" + html, address);
+  const { document } = window;
+  const page = {
+    window, document, clock, answer, requests: [], errors: [],
+    $: (selector) => document.querySelector(selector),
+    texts: (selector) => [...document.querySelectorAll(selector)].map((each) => each.textContent.trim()),
+  };
+  if (gpc !== undefined) window.navigator.globalPrivacyControl = gpc;
+  window.console.error = (...words) => page.errors.push(words.join(" "));
+  window.fetch = async (target, { method = "GET", body, headers, credentials } = {}) => {
+    const url = new URL(target, window.location);
+    const request = { method, path: url.href.replace(window.location.origin, ""), body: body && JSON.parse(body), headers, credentials };
+    page.requests.push(request);
+    const found = await (page.answer[url.pathname] ?? (() => reply(404, {})))(request);
+    if (found instanceof Error) throw found;
+    return response(found?.status && "body" in found ? found : { body: found });
+  };
+  page.run = async () => {
+    const script = src === null ? null : Object.assign(document.createElement("script"), { src });
+    Object.defineProperty(document, "currentScript", { configurable: true, value: script });
+    window.eval(source("freshet-list.js"));
+    await settle();
+  };
+  page.scan = async () => {
+    window.freshetList.scan();
+    await settle();
+  };
+  page.paths = () => page.requests.splice(0).map(({ path }) => path);
+  await settle();  // jsdom completes the document
+  if (loading) Object.defineProperty(document, "readyState", { configurable: true, value: "loading" });
+  await page.run();
   return page;
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { gate, lost, runTag, settle, source } from "./page.mjs";
+import { gate, kItemPaths, lost, runTag, settle, source } from "./page.mjs";
 
 const kConfig = { article: "a b", user: "ann", published: 1700000000 };
 const kSession = { session: "s1" };
@@ -344,6 +344,42 @@ test("a page without options reports nothing until an article is opened", async 
   page.window.freshet.open("a");
   await page.clock.tickAsync(5000);
   assert.deepEqual(page.reportsByArticle(), [["a", 5000]]);
+});
+
+test("a tag without an article reports the path of the page, or of its canonical link", async (context) => {
+  for (const { url, path } of kItemPaths) {
+    for (const options of [{ address: url }, { html: `<link rel="canonical" href="${url}">` }]) {
+      const page = runTag(context, { user: "ann" }, { ...kSession, ...options });
+      await page.clock.tickAsync(5000);
+      assert.deepEqual(page.sent.map(({ body }) => [body.articleId, body.userId]), [[path, "ann"]], url);
+    }
+  }
+});
+
+test("a canonical link that is no address does not count", async (context) => {
+  for (const link of [`<link rel="canonical">`, `<link rel="canonical" href="http://[">`, `<link rel="alternate" href="/feed">`]) {
+    const page = runTag(context, {}, { ...kSession, html: link });
+    await page.clock.tickAsync(5000);
+    assert.deepEqual(page.reportsByArticle(), [["/article", 5000]], link);
+  }
+});
+
+test("an empty attribute is enough for the path, and an article of null or \"\" is none", async (context) => {
+  for (const [attribute, reports] of [["", [["/article", 5000]]], [`'{"article":""}'`, []], [`'{"article":null}'`, []]]) {
+    const page = runTag(context, null, { ...kSession, html: `<script data-freshet=${attribute || '""'}></script>` });
+    page.run(page.window.document.querySelector("script"));
+    await page.clock.tickAsync(5000);
+    assert.deepEqual(page.reportsByArticle(), reports, attribute);
+  }
+});
+
+test("after a visit with Turbo, a tag in the head that names no article reports the new path", async (context) => {
+  const page = runTag(context, null, { ...kSession, html: `<script data-freshet></script>` });
+  await page.clock.tickAsync(3000);
+  page.window.history.pushState({}, "", "/next/");
+  page.window.document.dispatchEvent(new page.window.Event("turbo:load"));
+  await page.clock.tickAsync(5000);
+  assert.deepEqual(page.reportsByArticle(), [["/article", 3000], ["/next", 5000]]);
 });
 
 test("an element whose id is freshet is not taken for the tag", async (context) => {
