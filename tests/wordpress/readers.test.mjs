@@ -53,7 +53,7 @@ after(async () => {
   for (const each of windows) await each.close();
 });
 
-test("what two readers read moves the hot list and leaves their own recommendations", async () => {
+test("reading by two readers moves the hot list and leaves their own recommendations", async () => {
   const visitor = await openReader();
   await read(visitor, "Alpha");
   await read(admin, "Beta");

@@ -97,8 +97,9 @@ def test_consent_decides_about_the_tag_and_about_comments(site):
     comment = (f"wp_new_comment(['comment_post_ID' => {post}, 'user_id' => {user}, 'comment_author' => 'Fred', 'comment_author_email' => 'fred@example.org', 'comment_author_url' => '',"
                " 'comment_content' => 'Comment ' . wp_rand()]); echo Freshet\\WordPress\\PageScript::waits() ? 'waits' : 'counts';")
     assert site.php(comment, prologue=f"eval({php_text(stub.format('false'))});") == "waits"
-    assert site.php(f"echo count(Freshet\\WordPress\\Queue::refused()), Freshet\\WordPress\\Queue::size();") == "00"  # noqa: F541
-    assert site.signed("GET", f"/api/users/{user}")["body"]["database"]["interactions"] == []
+    comment_id = site.sql(f"SELECT comment_ID FROM wp_comments WHERE comment_post_ID = {post}")[0][0]
+    site.php(f"wp_set_comment_status({comment_id}, 'hold'); wp_set_comment_status({comment_id}, 'approve');")  # by a moderator
+    assert site.waiting() == [] and site.signed("GET", f"/api/users/{user}")["body"]["database"]["interactions"] == []
     assert site.php(comment.replace("Comment ", "Other "), prologue=f"eval({php_text(stub.format('true'))});") == "waits"
     wait_until(lambda: len(site.signed("GET", f"/api/users/{user}")["body"]["database"]["interactions"]) == 1, "the reply")
     assert "&quot;consent&quot;" not in site.browser().get("consented/")
@@ -204,6 +205,20 @@ def test_export_and_erasure_on_wordpress_own_screens(site, admin):
     data = exported()
     assert data["redis"] == [] and data["database"]["interactions"] == [] and data["database"]["not_interested"] == []
     assert history(site, other) == [str(post)]
+
+
+def test_the_screens_say_that_freshet_is_down(site):
+    site.add_user("john")
+    site.php(f"update_option('freshet', ['address' => 'http://{site.freshet.host}:1'] + get_option('freshet'));")
+    try:
+        code = ("$exported = Freshet\\WordPress\\Privacy::export('john@example.org'); echo $exported->get_error_message(), '|';"
+                "echo json_encode(Freshet\\WordPress\\Privacy::erase('john@example.org'));")
+        exported, erased = site.php(code).split("|")
+        assert exported.startswith("Freshet did not export the data: the service is unreachable")
+        erased = json.loads(erased)
+        assert erased["items_retained"] and not erased["items_removed"] and erased["messages"][0].startswith("Freshet did not erase the data")
+    finally:
+        site.php(f"update_option('freshet', ['address' => '{site.internal}'] + get_option('freshet'));")
 
 
 def test_a_deleted_user_is_erased_and_posts_get_their_new_author(site):

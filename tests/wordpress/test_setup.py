@@ -1,4 +1,6 @@
-"""From the zip to a connection: installation, settings, the test of the connection, and removal at the end."""
+"""From the zip to a connection: installation, settings, and the test of the connection. The first file, because it needs a site
+without the plugin.
+"""
 
 import html
 import os
@@ -76,3 +78,12 @@ def test_constants_of_the_configuration_replace_the_saved_keys(site):
 
 def test_the_privacy_policy_has_a_text(site, admin):
     assert "freshet_visitor" in html.unescape(admin.get("wp-admin/privacy-policy-guide.php"))
+
+
+def test_the_public_prefix_is_part_of_all_addresses(site):
+    site.php("wp_insert_post(['post_title' => 'Prefixed', 'post_status' => 'publish', 'post_content' => '[freshet_recommended]']);")
+    site.save_settings(prefix="/freshet/")
+    page = html.unescape(site.browser().get("prefixed/"))
+    site.save_settings()
+    assert 'src="/freshet/freshet.js"' in page and 'src="/freshet/freshet-list.js"' in page
+    assert len(re.findall(r'"endpoint":"\\/freshet\\/api\\/track"', page)) == 2, page

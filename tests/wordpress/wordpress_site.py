@@ -177,7 +177,7 @@ class Site:
                                 identity__internal_keys=f'{{ k1 = "{self.path("internal-key")}" }}', items__unknown='"count"')
         self._start_database()
         self.base = f"http://{self.freshet.host}:{PORT}"
-        subprocess.run([*AS_NOBODY, "cp", "-r", WORDPRESS, self.path("site")], check=True)
+        subprocess.run([*AS_NOBODY, "cp", "-rL", WORDPRESS, self.path("site")], check=True)
         os.remove(self.path("site/wp-config.php"))
         with open(self.path("site/wp-config.php"), "w", encoding="utf-8") as file:
             file.write(CONFIG.format(folder=self.folder, base=self.base, host=self.freshet.host))

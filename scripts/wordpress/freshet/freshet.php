@@ -32,7 +32,6 @@ register_activation_hook(__FILE__, function (): void {
     if (!extension_loaded('curl')) {
         wp_die(esc_html__('Freshet needs the PHP extension curl. Install it (Debian: php-curl) and activate the plugin again.', 'freshet'));
     }
-    Queue::create_table();
 });
 register_deactivation_hook(__FILE__, function (): void {
     wp_clear_scheduled_hook(Queue::HOOK);

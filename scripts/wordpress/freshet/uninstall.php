@@ -7,10 +7,11 @@ defined('WP_UNINSTALL_PLUGIN') || exit;
 
 global $wpdb;
 $wpdb->query("DROP TABLE IF EXISTS {$wpdb->prefix}freshet_queue");
-foreach (['freshet', 'freshet_import', 'freshet_refused', 'widget_freshet_list'] as $option) {
+foreach (['freshet', 'freshet_import', 'freshet_refused', 'freshet_table', 'widget_freshet_list'] as $option) {
     delete_option($option);
 }
 delete_post_meta_by_key('_freshet_sent');
+delete_metadata('comment', 0, '_freshet_withheld', '', true);
 foreach (['freshet_send', 'freshet_hourly'] as $hook) {
     wp_clear_scheduled_hook($hook);
 }

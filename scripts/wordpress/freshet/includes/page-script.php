@@ -16,18 +16,24 @@ final class PageScript
 
     public static function register(): void
     {
+        add_action('init', [self::class, 'register_scripts']);
         add_action('wp_enqueue_scripts', [self::class, 'enqueue']);
         add_filter('script_loader_tag', [self::class, 'complete'], 10, 2);
         add_filter('wp_consent_api_registered_' . plugin_basename(PLUGIN_FILE), '__return_true');
     }
 
-    public static function enqueue(): void
+    public static function register_scripts(): void
     {
         // Freshet's scripts have no version: browsers revalidate them.
+        wp_register_script(self::TAG, self::url('freshet.js'), [], null, true);
         wp_register_script(self::LIST, self::url('freshet-list.js'), [], null, true);
         wp_register_script(self::CONSENT, plugins_url('assets/consent.js', PLUGIN_FILE), [], VERSION, true);
+    }
+
+    public static function enqueue(): void
+    {
         if (self::article() !== '' && Options::get('tag') && Options::saved()) {
-            wp_enqueue_script(self::TAG, self::url('freshet.js'), [], null, true);
+            wp_enqueue_script(self::TAG);
             if (self::waits()) {
                 wp_enqueue_script(self::CONSENT);
             }
@@ -66,9 +72,9 @@ final class PageScript
         return Options::get('consent') || function_exists('wp_has_consent');
     }
 
-    /** True unless a consent plugin says that this reader has not agreed. */
+    /** True if the reader of this request has agreed, or need not. Without a consent plugin only scripts know. */
     public static function has_consent(): bool
     {
-        return !function_exists('wp_has_consent') || wp_has_consent(self::CATEGORY);
+        return function_exists('wp_has_consent') ? wp_has_consent(self::CATEGORY) : !Options::get('consent');
     }
 }

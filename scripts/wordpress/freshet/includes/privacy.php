@@ -21,21 +21,27 @@ final class Privacy
         add_action('admin_init', fn () => wp_add_privacy_policy_content('Freshet', wp_kses_post(self::policy())));
     }
 
-    /** One part of what is stored about a person; $page counts from 1. A failure is an error on the screen. */
-    public static function export(string $email, int $page = 1): array
+    /** One part of what is stored about a person; $page counts from 1. */
+    public static function export(string $email, int $page = 1): array|\WP_Error
     {
         $reader = self::reader($email);
         if ($reader === '' || !Service::usable()) {
             return ['data' => [], 'done' => true];
         }
+        $name = 'freshet_export_' . md5($reader);
         // Each part of Freshet's export names the number of its first interaction.
-        $starts = $page > 1 ? (array) get_transient("freshet_export_$reader") : [1 => 0];
-        $part = Service::client()->exportUser($reader, (int) ($starts[$page] ?? 0));
+        $starts = $page > 1 ? (array) get_transient($name) : [1 => 0];
+        try {
+            $part = Service::client()->exportUser($reader, (int) ($starts[$page] ?? 0));
+        } catch (FreshetException $error) {
+            /* translators: %s: the error */
+            return new \WP_Error('freshet', sprintf(__('Freshet did not export the data: %s', 'freshet'), $error->getMessage()));
+        }
         $next = $part['database']['next'] ?? null;
         if ($next !== null) {
-            set_transient("freshet_export_$reader", [$page + 1 => $next] + $starts, HOUR_IN_SECONDS);
+            set_transient($name, [$page + 1 => $next] + $starts, HOUR_IN_SECONDS);
         } else {
-            delete_transient("freshet_export_$reader");
+            delete_transient($name);
         }
         return ['data' => self::groups($part, $page), 'done' => $next === null];
     }

@@ -21,6 +21,7 @@ final class Queue
     public const ERASE = 'erase';  // the reader's id
     public const HOOK = 'freshet_send';
     public const HOURLY = 'freshet_hourly';  // in case a process was killed before it scheduled HOOK
+    private const TABLE = 'freshet_table';  // option: the version that made the table
     private const REFUSED = 'freshet_refused';  // option: the last writes that cannot succeed
     private const CLAIM_S = 60;
     private const BATCH = 50;
@@ -35,6 +36,9 @@ final class Queue
         add_action(self::HOOK, [self::class, 'run']);
         add_action(self::HOURLY, [self::class, 'run']);
         add_action('init', function (): void {
+            if (get_option(self::TABLE) !== VERSION) {  // after an update, and on other sites of a network
+                self::create_table();
+            }
             if (Options::saved() && !wp_next_scheduled(self::HOURLY)) {
                 wp_schedule_event(time() + HOUR_IN_SECONDS, 'hourly', self::HOURLY);
             }
@@ -56,6 +60,7 @@ final class Queue
             PRIMARY KEY  (kind,object),
             KEY due (due)
         ) " . $wpdb->get_charset_collate() . ';');
+        update_option(self::TABLE, VERSION);
     }
 
     public static function table(): string

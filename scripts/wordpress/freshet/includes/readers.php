@@ -13,6 +13,7 @@ defined('ABSPATH') || exit;
 final class Readers
 {
     private const COOKIE = 'freshet_token';
+    private const WITHHELD = '_freshet_withheld';  // comment meta: written without consent
     private const TLS_COOKIE = '__Host-freshet_token';  // over TLS, Freshet accepts no other
 
     public static function register(): void
@@ -20,7 +21,7 @@ final class Readers
         add_action('set_logged_in_cookie', fn ($cookie, $expire, $expiration, $user) => self::set_cookie(get_userdata($user), (int) $expire, (int) $expiration), 10, 4);
         add_action('clear_auth_cookie', [self::class, 'clear_cookie']);
         add_action('init', [self::class, 'correct_cookie'], 20);
-        add_action('wp_insert_comment', fn ($id, $comment) => self::commented($comment), 10, 2);
+        add_action('wp_insert_comment', [self::class, 'inserted'], 10, 2);
         add_action('transition_comment_status', fn ($new, $old, $comment) => self::commented($comment), 10, 3);
         add_action('deleted_user', [self::class, 'deleted'], 10, 3);
     }
@@ -75,10 +76,19 @@ final class Readers
         }
     }
 
+    /** Remembers a lack of consent, because a comment is often approved in a moderator's request. */
+    public static function inserted(int $id, \WP_Comment $comment): void
+    {
+        if ((int) $comment->user_id && !PageScript::has_consent()) {
+            add_comment_meta($id, self::WITHHELD, '1', true);
+        }
+        self::commented($comment);
+    }
+
     /** A user's approved comment becomes a reply. */
     public static function commented(\WP_Comment $comment): void
     {
-        if (self::reply((int) $comment->comment_ID) !== null && PageScript::has_consent()) {
+        if (self::reply((int) $comment->comment_ID) !== null) {
             Queue::add(Queue::REPLY, (string) $comment->comment_ID);
         }
     }
@@ -90,7 +100,8 @@ final class Readers
         $user = $comment ? get_userdata((int) $comment->user_id) : false;
         $post = $comment ? get_post((int) $comment->comment_post_ID) : null;
         $reader = $user ? self::id($user) : '';
-        if ($reader === '' || !$post || !Items::is_public($post) || $comment->comment_approved !== '1' || !in_array($comment->comment_type, ['', 'comment'], true)) {
+        if ($reader === '' || !$post || !Items::is_public($post) || $comment->comment_approved !== '1' || !in_array($comment->comment_type, ['', 'comment'], true)
+            || get_comment_meta($comment_id, self::WITHHELD, true)) {
             return null;
         }
         return [

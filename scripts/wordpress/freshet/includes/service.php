@@ -39,7 +39,7 @@ final class Service
     /** A client for cron, tools and screens of administrators: it repeats requests, and throws FreshetException. */
     public static function client(): Freshet
     {
-        return new Freshet(self::address(), Options::key('internal_key'), attempts: 2);
+        return new Freshet(self::address(), Options::key('internal_key'), attempts: 2, timeoutMs: 10000);
     }
 
     /** Remembers for ten seconds that Freshet does not answer. */

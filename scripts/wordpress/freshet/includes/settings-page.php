@@ -93,7 +93,7 @@ final class SettingsPage
         echo ' <button type="button" class="button" id="freshet-test">' . esc_html__('Test connection', 'freshet') . '</button></p>';
         echo '<ul id="freshet-test-result" role="status"></ul></form>';
         echo '<h2>' . esc_html__('Posts', 'freshet') . '</h2>';
-        echo '<p>' . esc_html__('Posts are sent when they change. Send all of them once after the installation, and after Freshet has lost its data.', 'freshet') . '</p>';
+        echo '<p>' . esc_html__('Posts are sent when they change. Send all of them once after the installation, after a change of the post types, and if Freshet has lost its data.', 'freshet') . '</p>';
         $disabled = Options::saved() ? '' : ' disabled';
         echo '<p><button type="button" class="button" id="freshet-send-all"' . esc_attr($disabled) . '>' . esc_html__('Send all posts', 'freshet') . '</button></p>';
         echo '<p id="freshet-progress" role="status" data-left="' . esc_attr((string) Posts::progress()['left']) . '">' . esc_html(self::progress_text()) . '</p>';
@@ -179,7 +179,7 @@ final class SettingsPage
     {
         return match (true) {
             /* translators: %1$s: an address, %2$s: the error */
-            $error->status === 0 => sprintf(__('Freshet does not answer at %1$s (%2$s). Is it running, and is this the address of its internal server?', 'freshet'), $address, $error->getMessage()),
+            $error->status === 0 => sprintf(__('Freshet does not answer at %1$s (%2$s). Is it running, and is this the address of its internal server?', 'freshet'), $address, str_replace('the service is unreachable: ', '', $error->getMessage())),
             $error->problem === 'stale_signature' => __('Freshet refuses the signature as too old: the clocks of the two hosts differ.', 'freshet'),
             /* translators: %s: a setting of Freshet */
             $error->status === 401 && $has_key => sprintf(__('Freshet refuses the internal key. Compare it with the file in %s; if the key’s id is not k1, write ID:SECRET.', 'freshet'), 'identity.internal_keys'),
