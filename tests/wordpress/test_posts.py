@@ -1,5 +1,6 @@
 """Posts in WordPress and their items in Freshet."""
 
+import os
 import socket
 import threading
 import time
@@ -22,6 +23,8 @@ def test_a_post_is_sent_when_it_is_published_and_again_when_it_is_edited(site):
     assert item["url"] == f"{site.base}/tom-jerry/" and abs(item["published_at"] - time.time()) < 300 and "Some text" in item["text"]
     site.php(f"wp_update_post(['ID' => {post}, 'post_title' => 'Edited']); wp_set_post_tags({post}, ['two'], true);")
     assert (site.item(post)["title"], sorted(site.item(post)["tags"])) == ("Edited", ["one", "two"])
+    site.php(f"wp_set_post_tags({post}, ['three']);")
+    assert site.item(post)["tags"] == ["three"]
 
 
 def test_the_editor_sends_terms_with_the_post(site, admin):
@@ -143,9 +146,12 @@ class Silent:
 
 @pytest.fixture
 def silent(site):
+    no_cron = site.write("no-cron", "")  # cron would connect, too
+    wait_until(lambda: not site.php("echo get_transient('doing_cron');"), "cron to end")
     server = Silent(site.freshet.host)
     site.php(f"update_option('freshet', ['address' => '{server.address}'] + get_option('freshet'));")
     yield server
+    os.remove(no_cron)
     server.close()
     site.php(f"update_option('freshet', ['address' => '{site.internal}'] + get_option('freshet'));")
 
@@ -197,8 +203,17 @@ def test_all_posts_are_sent_in_batches_and_stale_ones_deleted(site, admin):
     site.php("foreach (get_posts(['numberposts' => -1, 's' => 'bulk']) as $post) { wp_delete_post($post->ID, true); }")
 
 
-def test_a_change_during_a_transfer_is_not_lost(site):
-    """The row of an object that another process has claimed stays, and is sent after the claim."""
+def test_a_change_while_a_post_is_being_sent_is_sent_next(site):
+    post = publish(site, "First version")
+    during = ("add_filter('freshet_item', function ($item) { static $done = false; global $wpdb; if (!$done) { $done = true; $wpdb->query(\"UPDATE wp_freshet_queue SET"
+              " version = version + 1\"); } return $item; });")
+    site.php(during + f"wp_update_post(['ID' => {post}, 'post_title' => 'Second version']);")
+    assert site.waiting() == [("item", str(post))]
+    site.send_due()
+    wait_until(lambda: site.waiting() == [], "the post to be sent again")
+
+
+def test_only_one_process_at_a_time_sends_a_post(site):
     post = publish(site, "First")
     site.sql(f"INSERT INTO wp_freshet_queue (kind, object, version, due, claimed, claim) VALUES ('item', '{post}', 1, 0, UNIX_TIMESTAMP() + 60, 'other')")
     site.php(f"wp_update_post(['ID' => {post}, 'post_title' => 'Second']);")

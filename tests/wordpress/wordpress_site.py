@@ -40,6 +40,7 @@ define('WP_DEBUG', true);
 define('WP_DEBUG_LOG', '{folder}/debug.log');
 define('WP_DEBUG_DISPLAY', false);
 define('AUTOMATIC_UPDATER_DISABLED', true);
+define('DISABLE_WP_CRON', file_exists('{folder}/no-cron'));
 define('WP_HTTP_BLOCK_EXTERNAL', true);
 define('WP_ACCESSIBLE_HOSTS', '{host}');
 define('AUTH_KEY', 'a'); define('SECURE_AUTH_KEY', 'b'); define('LOGGED_IN_KEY', 'c'); define('NONCE_KEY', 'd');
