@@ -1,7 +1,6 @@
 <?php
 /**
  * Plugin Name:       Freshet
- * Plugin URI:        https://example.org/freshet
  * Description:       Hot lists and recommendations for your readers, from your own Freshet service.
  * Version:           0.1.0
  * Requires at least: 6.1
