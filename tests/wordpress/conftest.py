@@ -14,6 +14,7 @@ def pytest_sessionstart():
     if missing := wordpress_site.missing():
         print(f"SKIPPED: not installed: {missing}; ./scripts/deps test")
         pytest.exit("WordPress is not installed", 77)
+    wordpress_site.remove_orphans()
 
 
 @pytest.fixture(scope="session")

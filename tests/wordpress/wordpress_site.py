@@ -19,14 +19,16 @@ import urllib.request
 
 from client import AGENT
 from php_fpm import PHP_FPM
-from service import BUILD, LONG_TIMEOUTS, ROOT, Instance, birth, children
+from service import BUILD, LONG_TIMEOUTS, ROOT, Instance, birth, children, stop_orphans
 from waiting import remove_tree, wait_until
 
-WORDPRESS = "/usr/share/wordpress"
+WORDPRESS = os.environ.get("FRESHET_WORDPRESS", "/usr/share/wordpress")  # of another version
 PORT = 18082  # on the instance's own address
 INTERNAL_KEY, TOKEN_KEY = "internal-0123456789abcdef0123456789abcdef", "token-0123456789abcdef0123456789abcdef"
 ADMIN, PASSWORD = "admin", "correct horse battery staple"
-AS_NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+# Servers end with this process.
+AS_NOBODY = ["setpriv", "--pdeathsig=TERM", *(["--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else [])]
+PREFIX = "/tmp/freshet-wordpress-"  # of folders, followed by the creator's pid
 
 CONFIG = """<?php
 define('DB_NAME', 'wordpress');
@@ -85,9 +87,12 @@ def missing():
     return ", ".join(name for name, path in needed.items() if not os.path.exists(path))
 
 
-class NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_):
-        return None
+def remove_orphans():
+    """Removes the folders of sites whose tests were killed, and stops their instances of Freshet."""
+    stop_orphans()
+    for folder in glob.glob(PREFIX + "*"):
+        if not os.path.exists(f"/proc/{folder.removeprefix(PREFIX).split('-')[0]}"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Browser:
@@ -147,7 +152,7 @@ class Site:
     is_installed = False  # the plugin
 
     def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix=f"freshet-wordpress-{os.getpid()}-", dir="/tmp")
+        self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
         os.chmod(self.folder, 0o777)
         self._processes, self.freshet = [], None
         try:
