@@ -113,6 +113,7 @@ def test_changes_wait_while_freshet_is_down_and_arrive_when_it_is_back(site):
         site.send_due()  # fails, and keeps everything
         wait_until(lambda: site.sql("SELECT MIN(attempts) FROM wp_freshet_queue") == [["2"]], "cron's attempt")
         assert len(site.waiting()) == 4
+        assert site.sql("SELECT MIN(due) > UNIX_TIMESTAMP() + 30 FROM wp_freshet_queue") == [["1"]]
         wait_until(lambda: site.php("echo wp_next_scheduled('freshet_send') > time() ? 'later' : 'now';") == "later", "the next attempt to be scheduled")
     finally:
         site.start_freshet()

@@ -109,6 +109,16 @@ def test_consent_decides_about_the_tag_and_about_comments(site):
     site.save_settings()
 
 
+def test_the_filter_of_reader_ids(site):
+    code = "add_filter('freshet_reader_id', fn ($id, $user) => $user->user_login === 'kim' ? '' : \"u$id\", 10, 2);"
+    kim, stub = site.add_user("kim"), "namespace Freshet\\WordPress { function setcookie($name, $value) { echo $value, ' '; } function headers_sent() { return false; } }"
+    site.php(code + f"wp_insert_post(['post_title' => 'By Kim', 'post_status' => 'publish', 'post_author' => {kim}]); wp_insert_post(['post_title' => 'By u1', 'post_status' => 'publish', 'post_author' => 1]);")
+    by_kim, by_admin = (site.item(site.sql(f"SELECT ID FROM wp_posts WHERE post_title = '{title}' AND post_type = 'post'")[0][0]) for title in ("By Kim", "By u1"))
+    assert by_admin["author_id"] == "u1" and by_kim.get("author_id", "Kim") == "Kim"
+    cookies = site.php(code + f"foreach ([{kim}, 1] as $user) {{ do_action('set_logged_in_cookie', '', 0, time() + 60, $user, 'logged_in', ''); }}", prologue=f"eval({php_text(stub)});")
+    assert cookies.startswith("v1.k1.u1.") and cookies.count("v1.") == 1
+
+
 def test_lists_are_on_the_page_and_hide_what_is_not_public(site):
     site.sql("DELETE FROM wp_options WHERE option_name LIKE '%freshet_hot%'")
     shown, hidden = publish(site, "Shown & seen"), publish(site, "Hidden soon")
@@ -154,8 +164,12 @@ def test_pages_are_complete_while_freshet_is_down_and_have_lists_again_when_it_i
         return site.browser().get(f"?p={front}")
 
     wait_until(lambda: "freshet-hot" in page(), "the list")
+    (seconds,), = site.sql("SELECT option_value - UNIX_TIMESTAMP() FROM wp_options WHERE option_name LIKE '\\_transient\\_timeout\\_freshet\\_hot%'")
+    assert 0 < int(seconds) <= 30
     site.stop_freshet()
     try:
+        site.sql("UPDATE wp_options SET option_value = UNIX_TIMESTAMP() + 30 WHERE option_name LIKE '\\_transient\\_timeout\\_freshet\\_hot%'")
+        assert "freshet-hot" in site.browser().get(f"?p={front}")  # the copy of the last half minute
         text = page()
         assert "The end" in text and "freshet-hot" not in text
     finally:

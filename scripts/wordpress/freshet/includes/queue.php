@@ -27,6 +27,7 @@ final class Queue
     private const BATCH = 50;
     private const BATCH_BYTES = 2097152;  // the server accepts 8 MiB
     private const CRON_S = 20.0;
+    private const PAUSE_S = 60;  // after a failure
 
     /** @var array<string, array{0: string, 1: string}> what this request added */
     private static array $added = [];
@@ -136,7 +137,7 @@ final class Queue
             }
         }
         self::$added = [];
-        self::schedule();
+        self::schedule(empty($answer['unavailable']) ? 0 : self::PAUSE_S);
     }
 
     /** Sends what is due, for some seconds or until Freshet does not answer. Returns the error of the latter. */
@@ -164,7 +165,7 @@ final class Queue
         if ($error !== null) {
             Service::note($error);
         }
-        self::schedule();
+        self::schedule($error === null ? 0 : self::PAUSE_S);
         return $error;
     }
 
@@ -308,17 +309,17 @@ final class Queue
         return [];
     }
 
-    /** Lets cron run when the next row is due. */
-    public static function schedule(): void
+    /** Lets cron run when the next row is due, but not within $pause seconds. */
+    public static function schedule(int $pause = 0): void
     {
         global $wpdb;
         $due = $wpdb->get_var('SELECT MIN(GREATEST(due, claimed)) FROM ' . self::table());
         if ($due === null) {
             return;
         }
-        $due = max(time(), (int) $due);
+        $due = max(time() + $pause, (int) $due);
         $next = wp_next_scheduled(self::HOOK);
-        if ($next === false || $next > $due) {
+        if ($next === false || $next > $due || ($pause && $next < $due)) {
             wp_clear_scheduled_hook(self::HOOK);  // WordPress refuses a second event of a hook within ten minutes
             wp_schedule_single_event($due, self::HOOK);
         }
