@@ -37,7 +37,7 @@ def test_a_login_sets_the_token_and_a_logout_clears_it(site):
     post = publish(site, "Read by Ann")
     read(ann, post)
     wait_until(lambda: history(site, user) == [str(post)], "the history")
-    ann.get(html.unescape(re.search(r'href="([^"]*action=logout[^"]*)"', ann.get("wp-admin/profile.php"))[1]))
+    ann.get(html.unescape(re.search(r"""href=["']([^"']*action=logout[^"']*)["']""", ann.get("wp-admin/profile.php"))[1]))
     assert ann.cookie("freshet_token") is None
 
 
@@ -62,6 +62,8 @@ def test_over_tls_the_cookie_has_the_prefix_that_freshet_requires(site):
     assert name == "__Host-freshet_token" and options["secure"] and options["httponly"] and options["path"] == "/" and "domain" not in options
     plain = site.php(code, prologue=f"eval({php_text(stub)});")
     assert json.loads(plain)[0] == "freshet_token"
+    cleared = site.php("$_COOKIE['__Host-freshet_token'] = 'x'; do_action('clear_auth_cookie');", prologue=f"eval({php_text(stub)});")
+    assert json.loads(cleared)[0] == "__Host-freshet_token" and json.loads(cleared)[1]["expires"] == 1
 
 
 def test_a_comment_of_a_user_is_a_reply_once_it_is_approved(site):
@@ -172,6 +174,7 @@ def test_pages_are_complete_while_freshet_is_down_and_have_lists_again_when_it_i
         assert "freshet-hot" in site.browser().get(f"?p={front}")  # the copy of the last half minute
         text = page()
         assert "The end" in text and "freshet-hot" not in text
+        assert site.sql("SELECT option_name FROM wp_options WHERE option_name LIKE '%freshet\\_hot%'") == []  # the failure is no empty list
     finally:
         site.start_freshet()
     wait_until(lambda: "freshet-hot" in page(), "the list")
