@@ -11,6 +11,7 @@ const windows = [];
 
 async function openReader() {
   windows.push(await openWindow());
+  await windows.at(-1).context.route((url) => url.origin !== kBase, (route) => route.abort());  // no avatars of other hosts
   return windows.at(-1).tab();
 }
 

@@ -87,9 +87,11 @@ def test_a_comment_on_the_page_and_one_of_a_visitor(site):
     for browser, fields in ((dora, {}), (site.browser(), {"author": "V", "email": "v@example.org"})):
         status, text = browser.open("wp-comments-post.php", {"comment": f"Hello {len(fields)}", "comment_post_ID": post, "comment_parent": 0} | fields)
         assert status == 200, text
-    assert site.sql(f"SELECT COUNT(*) FROM wp_comments WHERE comment_post_ID = {post}") == [["2"]]
     user = site.sql("SELECT ID FROM wp_users WHERE user_login = 'dora'")[0][0]
-    wait_until(lambda: len(site.signed("GET", f"/api/users/{user}")["body"]["database"]["interactions"]) == 1, "the reply")
+    replies = lambda reader: [each for each in site.signed("GET", f"/api/users/{reader}")["body"]["database"]["interactions"] if each["topicId"] == str(post)]  # noqa: E731
+    wait_until(lambda: len(replies(user)) == 1, "the reply")
+    assert site.sql(f"SELECT COUNT(*) FROM wp_comments WHERE comment_post_ID = {post} AND comment_approved = '1'") == [["2"]]
+    assert replies(0) + replies(1) == [] and site.waiting() == []
 
 
 def test_consent_decides_about_the_tag_and_about_comments(site):
