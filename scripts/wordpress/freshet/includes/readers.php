@@ -1,0 +1,137 @@
+<?php
+// The readers whom WordPress knows: a token cookie while they are logged in, their comments, and the erasure of deleted users.
+// All other readers have Freshet's own cookie.
+
+declare(strict_types=1);
+
+namespace Freshet\WordPress;
+
+use Freshet\Freshet;
+
+defined('ABSPATH') || exit;
+
+final class Readers
+{
+    private const COOKIE = 'freshet_token';
+    private const WITHHELD = '_freshet_withheld';  // comment meta: written without consent
+    private const TLS_COOKIE = '__Host-freshet_token';  // over TLS, Freshet accepts no other
+
+    public static function register(): void
+    {
+        add_action('set_logged_in_cookie', fn ($cookie, $expire, $expiration, $user) => self::set_cookie(get_userdata($user), (int) $expire, (int) $expiration), 10, 4);
+        add_action('clear_auth_cookie', [self::class, 'clear_cookie']);
+        add_action('init', [self::class, 'correct_cookie'], 20);
+        add_action('wp_insert_comment', [self::class, 'inserted'], 10, 2);
+        add_action('transition_comment_status', fn ($new, $old, $comment) => self::commented($comment), 10, 3);
+        add_action('deleted_user', [self::class, 'deleted'], 10, 3);
+    }
+
+    /** The reader id of a user, or "" if the user must stay anonymous. */
+    public static function id(\WP_User $user): string
+    {
+        /**
+         * Filters the id by which Freshet knows a user. It must not change later. Return "" for a user who must stay anonymous.
+         *
+         * @param string   $id   the user's id
+         * @param \WP_User $user
+         */
+        return (string) apply_filters('freshet_reader_id', (string) $user->ID, $user);
+    }
+
+    public static function set_cookie(mixed $user, int $expire, int $expiration): void
+    {
+        $key = Options::key('token_key');
+        $reader = $user instanceof \WP_User ? self::id($user) : '';
+        if ($key !== null && $reader !== '' && Options::saved()) {
+            self::send_cookie(self::name(), Freshet::token($key[0], $key[1], $reader, $expiration), $expire);
+        }
+    }
+
+    public static function clear_cookie(): void
+    {
+        foreach ([self::COOKIE, self::TLS_COOKIE] as $name) {
+            if (isset($_COOKIE[$name])) {
+                self::send_cookie($name, '', 1);
+            }
+        }
+    }
+
+    /** For logins from before the plugin was activated or its key changed, and sessions that ended without a logout. */
+    public static function correct_cookie(): void
+    {
+        if (headers_sent() || wp_doing_cron() || !Options::saved()) {
+            return;
+        }
+        $user = wp_get_current_user();
+        $key = Options::key('token_key');
+        $token = isset($_COOKIE[self::name()]) ? sanitize_text_field(wp_unslash($_COOKIE[self::name()])) : '';
+        $reader = $user->exists() ? self::id($user) : '';
+        if ($reader === '' || $key === null) {
+            self::clear_cookie();
+        } elseif (!Values::is_token_of($token, $key, $reader, time())) {
+            $login = wp_parse_auth_cookie('', 'logged_in');
+            if ($login) {  // not for requests with an application password
+                self::set_cookie($user, (int) $login['expiration'], (int) $login['expiration']);
+            }
+        }
+    }
+
+    /** Remembers a lack of consent, because a comment is often approved in a moderator's request. */
+    public static function inserted(int $id, \WP_Comment $comment): void
+    {
+        if ((int) $comment->user_id && !PageScript::has_consent()) {
+            add_comment_meta($id, self::WITHHELD, '1', true);
+        }
+        self::commented($comment);
+    }
+
+    /** A user's approved comment becomes a reply. */
+    public static function commented(\WP_Comment $comment): void
+    {
+        if (self::reply((int) $comment->comment_ID) !== null) {
+            Queue::add(Queue::REPLY, (string) $comment->comment_ID);
+        }
+    }
+
+    /** The interaction of a comment; null if it is none. Its event id makes it count once. */
+    public static function reply(int $comment_id): ?array
+    {
+        $comment = get_comment($comment_id);
+        $user = $comment ? get_userdata((int) $comment->user_id) : false;
+        $post = $comment ? get_post((int) $comment->comment_post_ID) : null;
+        $reader = $user ? self::id($user) : '';
+        if ($reader === '' || !$post || !Items::is_public($post) || $comment->comment_approved !== '1' || !in_array($comment->comment_type, ['', 'comment'], true)
+            || get_comment_meta($comment_id, self::WITHHELD, true)) {
+            return null;
+        }
+        return [
+            'userId' => $reader,
+            'topicId' => (string) $post->ID,
+            'kind' => 'reply',
+            'at' => min(time(), (int) strtotime($comment->comment_date_gmt . ' UTC')),
+            'eventId' => "wp-comment-$comment_id",
+        ];
+    }
+
+    /** Erases a deleted user. Posts that were given to another user get that author. */
+    public static function deleted(int $user_id, mixed $reassigned, \WP_User $user): void
+    {
+        global $wpdb;
+        Queue::add(Queue::ERASE, self::id($user));
+        if ($reassigned && Options::saved()) {
+            Queue::add_posts($wpdb->prepare('posts.post_author = %d AND EXISTS (SELECT 1 FROM ' . $wpdb->postmeta . ' AS meta WHERE meta.post_id = posts.ID AND meta.meta_key = %s)', $reassigned, Items::SENT));
+        }
+    }
+
+    private static function name(): string
+    {
+        return is_ssl() ? self::TLS_COOKIE : self::COOKIE;
+    }
+
+    private static function send_cookie(string $name, string $value, int $expire): void
+    {
+        if (!headers_sent()) {
+            setcookie($name, $value, ['expires' => $expire, 'path' => '/', 'secure' => $name === self::TLS_COOKIE, 'httponly' => true, 'samesite' => 'Lax']);
+        }
+    }
+}
