@@ -18,12 +18,6 @@ using Ids = std::vector<std::string>;
 
 namespace {
 
-struct Fixture {
-  TemporaryFolder folder;
-  Settings settings;
-  Fixture() { settings.search.index = folder / "index"; }
-};
-
 // Folders of time slices, in use or not.
 std::size_t count_folders(const Settings& settings) {
   std::size_t count = 0;
@@ -45,7 +39,7 @@ bool eventually(Condition done) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two adjacent characters",
+TEST_CASE_METHOD(IndexFixture, "Chinese and Japanese titles are found by any two adjacent characters",
                  "[search]") {
   write_index(settings, {item("zh", "北京大学发布新研究"), item("ja", "東京タワーの夜景"),
                          item("en", "Tower of London")});
@@ -58,7 +52,7 @@ TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two adja
   CHECK(search_ids(settings, "北夜").empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a text is found by its readable words, not by its markup", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "a text is found by its readable words, not by its markup", "[search]") {
   items::Item html = item("html", "page"), markdown = item("markdown", "page");
   html.text =
       "<p class='a'><span>Hello&nbsp;wor</span>ld <a href='https://example.org'>你<b>好</b>吗</a></p>";
@@ -76,7 +70,7 @@ TEST_CASE_METHOD(Fixture, "a text is found by its readable words, not by its mar
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a query may alternate between scripts with and without spaces", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "a query may alternate between scripts with and without spaces", "[search]") {
   write_index(settings, {item("price", "手机的价格"), item("phone", "iphone"), item("other", "fox")});
   feed::BlockingRecall recall(settings);
   for (const char* text : {"手机 iphone 价格 2024", "工 a 学 iphone 手机", "手机\tiphone\n价格 (y"}) {
@@ -87,7 +81,7 @@ TEST_CASE_METHOD(Fixture, "a query may alternate between scripts with and withou
   }
 }
 
-TEST_CASE_METHOD(Fixture, "words are alternatives, and phrases, + and - have their usual meaning",
+TEST_CASE_METHOD(IndexFixture, "words are alternatives, and phrases, + and - have their usual meaning",
                  "[search]") {
   write_index(settings,
               {item("ab", "red fox"), item("ba", "fox red"), item("a", "red hen"), item("b", "grey fox")});
@@ -98,7 +92,8 @@ TEST_CASE_METHOD(Fixture, "words are alternatives, and phrases, + and - have the
   CHECK(search_ids(settings, "RED hen") == search_ids(settings, "red hen"));
 }
 
-TEST_CASE_METHOD(Fixture, "invalid syntax is plain text, including wildcards and operators", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "invalid syntax is plain text, including wildcards and operators",
+                 "[search]") {
   write_index(settings,
               {item("a", "red fox"), item("b", "redder than redder"), item("c", "not or and near")});
   for (const char* text : {"red AND", "AND red", "(red", "red)", "\"red", "-", "+", "red NEAR/", "red XOR",
@@ -112,7 +107,7 @@ TEST_CASE_METHOD(Fixture, "invalid syntax is plain text, including wildcards and
   CHECK(search_ids(settings, "!?…").empty());
 }
 
-TEST_CASE_METHOD(Fixture, "only the first 512 bytes of a text are searched for", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "only the first 512 bytes of a text are searched for", "[search]") {
   write_index(settings, {item("a", "red fox"), item("b", "blue sky")});
   const std::string filler = std::string(500, '?') + " ";
   CHECK(search_ids(settings, filler + "red " + std::string(400, '?') + " blue") == Ids{"a"});
@@ -151,7 +146,7 @@ TEST_CASE("only a limited number of words, terms, phrases and words per phrase a
   CHECK(parsed("\"" + run + "\"").get_length() == feed::kMaxQueryTerms);
 }
 
-TEST_CASE_METHOD(Fixture, "a search for a phrase that is nearly everywhere ends with its budget",
+TEST_CASE_METHOD(IndexFixture, "a search for a phrase that is nearly everywhere ends with its budget",
                  "[search]") {
   std::vector<items::Item> items;
   std::string text;
@@ -179,7 +174,7 @@ TEST_CASE_METHOD(Fixture, "a search for a phrase that is nearly everywhere ends 
   CHECK(bounded < whole / 3);
 }
 
-TEST_CASE_METHOD(Fixture, "a search that runs out of budget returns what it found, not exhausted",
+TEST_CASE_METHOD(IndexFixture, "a search that runs out of budget returns what it found, not exhausted",
                  "[search]") {
   std::vector<items::Item> items;
   for (int i = 0; i < 20000; ++i)
@@ -198,7 +193,7 @@ TEST_CASE_METHOD(Fixture, "a search that runs out of budget returns what it foun
   CHECK((part || error_of(part).reason == "search_timeout"));
 }
 
-TEST_CASE_METHOD(Fixture, "no string of the BLNS corpus is an error or matches another", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "no string of the BLNS corpus is an error or matches another", "[search]") {
   const auto list = shared_path("corpora/BLNS/blns.txt");
   if (!list) return;
   write_index(settings, {item("a", "Quetzalcoatlus")});
@@ -219,7 +214,7 @@ TEST_CASE_METHOD(Fixture, "no string of the BLNS corpus is an error or matches a
   CHECK(tried > 400);
 }
 
-TEST_CASE_METHOD(Fixture, "items similar to interests come first, all others follow, newest first",
+TEST_CASE_METHOD(IndexFixture, "items similar to interests come first, all others follow, newest first",
                  "[search]") {
   write_index(settings, {item("liked", "deep sea fishing", kNow - 9 * kDay, {"sea"}),
                          item("tag", "harbour news", kNow - kDay, {"sea"}),
@@ -235,7 +230,7 @@ TEST_CASE_METHOD(Fixture, "items similar to interests come first, all others fol
   for (int i = 0; i < 3; ++i) CHECK(recalled.candidates[static_cast<std::size_t>(i)].score > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "without text or interests, or with unknown ones, the newest items come first",
+TEST_CASE_METHOD(IndexFixture, "without text or interests, or with unknown ones, the newest items come first",
                  "[search]") {
   write_index(settings,
               {item("old", "a", kNow - 9 * kDay), item("new", "b", kNow), item("mid", "c", kNow - kDay)});
@@ -247,7 +242,7 @@ TEST_CASE_METHOD(Fixture, "without text or interests, or with unknown ones, the 
   CHECK(run_search(recall, {{}, {}, kNow, 3}).exhausted);
 }
 
-TEST_CASE_METHOD(Fixture, "a missing index is unavailable, an empty one has no results", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "a missing index is unavailable, an empty one has no results", "[search]") {
   feed::BlockingRecall recall(settings);
   const auto nothing = recall.search({"whale", {}, kNow, 10});
   REQUIRE_FALSE(nothing.has_value());
@@ -259,7 +254,7 @@ TEST_CASE_METHOD(Fixture, "a missing index is unavailable, an empty one has no r
   CHECK(recalled.exhausted);
 }
 
-TEST_CASE_METHOD(Fixture, "an open searcher finds a new item once it is committed", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "an open searcher finds a new item once it is committed", "[search]") {
   write_index(settings, {item("a", "whale")});
   feed::BlockingRecall recall(settings);
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
@@ -270,7 +265,7 @@ TEST_CASE_METHOD(Fixture, "an open searcher finds a new item once it is committe
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 4);
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(IndexFixture,
                  "an interest matches once its item is committed, even if it was searched for before",
                  "[search]") {
   write_index(settings, {item("like", "news", kNow, {"sea"})});
@@ -283,7 +278,7 @@ TEST_CASE_METHOD(Fixture,
 
 // The recorder's pause between commits (recorder::kIndexCommitInterval) relies on this: a search
 // survives one commit, but not two.
-TEST_CASE_METHOD(Fixture, "a search that starts with the newest commit survives the next", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "a search that starts with the newest commit survives the next", "[search]") {
   RandomItems random(7);
   std::vector<items::Item> items(3000);
   for (items::Item& each : items) each = random.next();
@@ -313,7 +308,7 @@ TEST_CASE_METHOD(Fixture, "a search that starts with the newest commit survives 
   CHECK(read_all(source->database()) > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "searches work while the writer commits, moves and merges without pause",
+TEST_CASE_METHOD(IndexFixture, "searches work while the writer commits, moves and merges without pause",
                  "[search]") {
   RandomItems random(5);
   std::vector<items::Item> items(300);
@@ -344,7 +339,7 @@ TEST_CASE_METHOD(Fixture, "searches work while the writer commits, moves and mer
   CHECK(all_found);
 }
 
-TEST_CASE_METHOD(Fixture, "a match whose values are missing fails only its own search", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "a match whose values are missing fails only its own search", "[search]") {
   write_index(settings, {item("a", "whale")});
   feed::BlockingRecall recall(settings);
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
@@ -366,7 +361,7 @@ TEST_CASE_METHOD(Fixture, "a match whose values are missing fails only its own s
   }
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(IndexFixture,
                  "a rebuild does not disturb searches, is swapped in atomically and releases the writer",
                  "[search]") {
   const auto index = open_index(settings);
@@ -397,7 +392,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(count_folders(settings) == search::IndexFolder(settings.search.index).slices()->size());
 }
 
-TEST_CASE_METHOD(Fixture, "an abandoned rebuild leaves the old index", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "an abandoned rebuild leaves the old index", "[search]") {
   write_index(settings, {item("a", "whale")});
   {
     auto rebuild = search::IndexRebuild::start(settings.search);
@@ -410,7 +405,7 @@ TEST_CASE_METHOD(Fixture, "an abandoned rebuild leaves the old index", "[search]
   CHECK(search_ids(settings, "whale").size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "interests are exact in catalogues of one kind of item", "[search]") {
+TEST_CASE_METHOD(IndexFixture, "interests are exact in catalogues of one kind of item", "[search]") {
   const auto make = [&](auto describe) {
     std::vector<items::Item> items(600);
     for (std::size_t i = 0; i < items.size(); ++i) {

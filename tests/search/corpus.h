@@ -42,6 +42,14 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+// Settings with an index in a temporary folder.
+struct IndexFixture {
+  IndexFixture() { settings.search.index = folder / "index"; }
+
+  const TemporaryFolder folder;
+  Settings settings;
+};
+
 inline items::Item item(const std::string& id, const std::string& title, UnixSeconds published = kNow,
                         const std::vector<std::string>& tags = {}) {
   items::Item out;

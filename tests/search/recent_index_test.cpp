@@ -17,9 +17,7 @@ using Weights = std::map<std::string, double>;  // by item
 
 std::int64_t unix_time(UnixSeconds at) { return at.time_since_epoch().count(); }
 
-struct Fixture {
-  Fixture() { settings.search.index = folder / "index"; }
-
+struct Fixture : IndexFixture {
   void change(const std::function<void(search::SearchIndex&)>& work) {
     const auto index = open_index(settings);
     work(*index);
@@ -60,8 +58,6 @@ struct Fixture {
     return out;
   }
 
-  const TemporaryFolder folder;
-  Settings settings;
   std::unique_ptr<feed::SearchSource> source;
   RecentIndex recent{{1000, 20000}};
 };

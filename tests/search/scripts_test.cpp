@@ -10,10 +10,7 @@ using Ids = std::vector<std::string>;
 
 namespace {
 
-struct Fixture {
-  TemporaryFolder folder;
-  Settings settings;
-  Fixture() { settings.search.index = folder / "index"; }
+struct Fixture : IndexFixture {
   Ids found(const std::string& query) const { return search_ids(settings, query); }
 };
 

@@ -114,6 +114,15 @@ ScratchFolder::~ScratchFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+recommend::RankingSettings trend_by_views(double cf_weight) {
+  recommend::RankingSettings settings;
+  settings.cf_weight = cf_weight;
+  settings.rerank = false;
+  settings.trend_half_life = seconds{0};
+  settings.discover_every = 0;
+  return settings;
+}
+
 Result<TrainingRun> train_from_database(const training::TrainingData& data, const TrainSettings& settings,
                                         const Progress& progress) {
   const ScratchFolder folder(std::filesystem::temp_directory_path());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/model/model.h"
+#include "core/recommend/ranker.h"
 #include "core/training/train.h"
 #include "tests/bench/public_data/sets.h"
 
@@ -26,6 +27,10 @@ std::string padded_id(std::uint32_t number);
 // Items 0 … count − 1, and an event at data.now for each item of each reader.
 training::TrainingData training_data(std::span<const std::vector<std::uint32_t>> items_of_readers,
                                      std::uint32_t count);
+
+// Ranks by trend × (1 + cf_weight × affinity), with the trend of views by age and without
+// discoveries.
+recommend::RankingSettings trend_by_views(double cf_weight);
 
 struct TrainingRun {
   std::shared_ptr<const model::Model> model;  // mapped from the written file

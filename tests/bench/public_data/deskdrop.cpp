@@ -95,15 +95,6 @@ struct Strategy {
   std::size_t profile = 200;  // number of the reader's newest events to use
 };
 
-RankingSettings formula(double cf_weight) {
-  RankingSettings settings;
-  settings.cf_weight = cf_weight;
-  settings.rerank = false;
-  settings.trend_half_life = seconds{0};
-  settings.discover_every = 0;
-  return settings;
-}
-
 RankingSettings reranked(bool discoveries) {
   RankingSettings settings;
   settings.rerank = true;
@@ -281,16 +272,16 @@ class Prequential {
   std::optional<training::Parameters> chosen_;  // by validation, again after each training of the re-ranker
   std::map<std::string, int> algorithms_;       // chosen algorithm → number of test days
   std::vector<GlobalRanking> global_rankings_;
-  StrategyComparison daily_{{{"by views: (1 + points) / (hours + 2)^1.5", formula(0)},
-                             {"trend x (1 + 2 x affinity)", formula(2)},
-                             {"trend x (1 + 0.5 x affinity)", formula(0.5)},
-                             {"trend x (1 + 0.25 x affinity)", formula(0.25)},
+  StrategyComparison daily_{{{"by views: (1 + points) / (hours + 2)^1.5", trend_by_views(0)},
+                             {"trend x (1 + 2 x affinity)", trend_by_views(2)},
+                             {"trend x (1 + 0.5 x affinity)", trend_by_views(0.5)},
+                             {"trend x (1 + 0.25 x affinity)", trend_by_views(0.25)},
                              {"re-ranker without discoveries", reranked(false)},
                              {"re-ranker", reranked(true)},
                              {"served", served()}}};
-  StrategyComparison by_minute_{{{"by views", formula(0)},
-                                 {"trend x (1 + 2 x affinity)", formula(2)},
-                                 {"trend x (1 + 0.5 x affinity)", formula(0.5)},
+  StrategyComparison by_minute_{{{"by views", trend_by_views(0)},
+                                 {"trend x (1 + 2 x affinity)", trend_by_views(2)},
+                                 {"trend x (1 + 0.5 x affinity)", trend_by_views(0.5)},
                                  {"served", served()}}};
   StrategyComparison curve_{{{"0", served(), 0},
                              {"1", served(), 1},

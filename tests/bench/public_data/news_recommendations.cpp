@@ -87,15 +87,6 @@ std::vector<Moment> moments_of_day(const std::vector<std::vector<Read>>& by_read
   return out;
 }
 
-RankingSettings formula(double cf_weight) {
-  RankingSettings settings;
-  settings.cf_weight = cf_weight;
-  settings.rerank = false;
-  settings.trend_half_life = seconds{0};
-  settings.discover_every = 0;
-  return settings;
-}
-
 }  // namespace
 
 Result<EvaluationReport> evaluate_news_recommendations(const std::string& directory,
@@ -113,11 +104,11 @@ Result<EvaluationReport> evaluate_news_recommendations(const std::string& direct
   std::vector<Strategy> strategies;
   strategies.push_back({"served", recommend::Ranker(RankingSettings())});
   strategies.push_back({"served, without discoveries", recommend::Ranker(without_discoveries)});
-  strategies.push_back({"trend x (1 + 2 x affinity)", recommend::Ranker(formula(2))});
-  strategies.push_back({"trend x (1 + 0.5 x affinity)", recommend::Ranker(formula(0.5))});
-  strategies.push_back({"trend alone: (1 + points) / (hours + 2)^1.5", recommend::Ranker(formula(0))});
+  strategies.push_back({"trend x (1 + 2 x affinity)", recommend::Ranker(trend_by_views(2))});
+  strategies.push_back({"trend x (1 + 0.5 x affinity)", recommend::Ranker(trend_by_views(0.5))});
+  strategies.push_back({"trend alone: (1 + points) / (hours + 2)^1.5", recommend::Ranker(trend_by_views(0))});
   for (const seconds half_life : kTrendingHalfLives) {
-    RankingSettings settings = formula(0);
+    RankingSettings settings = trend_by_views(0);
     settings.trend_half_life = half_life;
     strategies.push_back(
         {fmt::format("views halved every {} min", half_life.count() / 60), recommend::Ranker(settings)});

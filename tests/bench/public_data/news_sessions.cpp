@@ -76,20 +76,21 @@ class Trend {
     double& sum = sums_[click.item];
     if (std::isinf(sum)) known_.push_back(click.item);
     sum = hot::add_log2(sum, hot::half_lives(seconds(click.at), half_life_));
-    best_.clear();
+    best_.reset();
   }
   // Best first, with decayed views.
-  const std::vector<SimilarItem>& best(std::int64_t now) {
-    if (!best_.empty()) return best_;
+  recommend::SharedItems best(std::int64_t now) {
+    if (best_) return best_;
     const auto is_better = [this](std::uint32_t a, std::uint32_t b) {
       return sums_[a] != sums_[b] ? sums_[a] > sums_[b] : a < b;
     };
     top_.resize(std::min(kTrendItems, known_.size()));
     std::partial_sort_copy(known_.begin(), known_.end(), top_.begin(), top_.end(), is_better);
+    std::vector<SimilarItem> best;
     for (const std::uint32_t each : top_)
-      best_.push_back({ids_[each], std::exp2(sums_[each] - hot::half_lives(seconds(now), half_life_)),
-                       SimilarItem::Source::kTrend});
-    return best_;
+      best.push_back({ids_[each], std::exp2(sums_[each] - hot::half_lives(seconds(now), half_life_)),
+                      SimilarItem::Source::kTrend});
+    return best_ = std::make_shared<const std::vector<SimilarItem>>(std::move(best));
   }
 
  private:
@@ -98,7 +99,7 @@ class Trend {
   const seconds half_life_;
   std::vector<double> sums_;  // log2
   std::vector<std::uint32_t> known_, top_;
-  std::vector<SimilarItem> best_;  // empty: changed
+  recommend::SharedItems best_;  // null: changed
 };
 
 // The pairs as core/readers, core/database and core/recorder count and publish them.
@@ -218,8 +219,8 @@ Result<EvaluationReport> evaluate_news_sessions(const std::string& directory, co
     if (click.at >= from && seen == session.end() && !session.empty()) {
       const auto before = static_cast<std::uint32_t>(std::stoul(session.back().str()));
       for (Measured& each : measured) {
-        const std::vector<SimilarItem>& trend = each.trend.best(click.at);
-        each.by_trend.add(position_of(trend, item, session));
+        const recommend::SharedItems trend = each.trend.best(click.at);
+        each.by_trend.add(position_of(*trend, item, session));
         const recommend::SimilarSources sources{covisits.after(before, click.at), {}, trend};
         each.similar.add(
             position_of(mix_similar(sources, session.back(), kListed + session.size()), item, session));
