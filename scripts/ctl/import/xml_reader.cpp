@@ -179,7 +179,7 @@ class Parser {
           [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != kEscape; },
           ' ');
     }
-    // Also reports errors that do not end parsing, such as a prefix that is not declared.
+    // The code does not tell whether an error ends parsing.
     const int code = xmlParseChunk(parser_.get(), chunk.data(), static_cast<int>(chunk.size()), last ? 1 : 0);
     if (code == XML_ERR_INVALID_ENCODING && !stopped_) stop("contains bytes that its encoding does not have");
     return parser_->wellFormed != 0 && !stopped_;

@@ -183,6 +183,10 @@ TEST_CASE("entities that a feed declares are not expanded", "[import]") {
                                                rss("<item><title>one</title></item>"),
                                            reading());
   CHECK(parameter.error == "line 1: PEReference: %p; not found");
+  const Collected old = collect_text("<!DOCTYPE rss SYSTEM \"http://127.0.0.1:9/rss-0.91.dtd\">" +
+                                         rss("<item><title>a &unknown; b &eacute;</title></item>"),
+                                     reading());
+  CHECK(old.titles() == Strings{"a b é"});
   const Collected defaults = collect_text(
       "<!DOCTYPE rss [<!ATTLIST item a CDATA \"aaaa\">]>" + rss("<item><title>one</title></item>"),
       reading());
