@@ -115,13 +115,16 @@ class FeedRedis final : public StubRedis {
           readers::interaction_member(readers::Interaction::kLike, "i" + std::to_string(random() % kFresh)));
     return out;
   }
-  // feed_swap.lua returns a first page of the candidates; other scripts return success.
+  // feed_swap.lua returns a first page, the first line of candidates; other scripts return success.
   static std::string page(const Command& command) {
-    constexpr std::size_t kFirstKey = 3, kKeys = 2, kArgumentsBefore = 12;
+    constexpr std::size_t kFirstKey = 3, kKeys = 2, kArgumentsBefore = 13;
     constexpr std::size_t kCandidates = kFirstKey + kKeys + kArgumentsBefore;
-    if (command.size() < kCandidates + 20) return ":3000\r\n";
-    std::string text = "0= 7 " + std::to_string(kNow.time_since_epoch().count() * 1000) + " 5 1 1 0";
-    for (std::size_t i = kCandidates; i < kCandidates + 20; ++i) text += " " + command[i];
+    if (command.size() <= kCandidates) return ":3000\r\n";
+    const std::string now_ms = std::to_string(kNow.time_since_epoch().count() * 1000);
+    std::string text = "0=";
+    for (const std::string& field : {std::string("7"), now_ms, std::string("5"), std::string("1"),
+                                     std::string("1"), std::string("0"), command[kCandidates]})
+      text += kIdSeparator + field;
     return array(4) + bulk("page") + bulk(text) + bulk("0") + array(0);
   }
 

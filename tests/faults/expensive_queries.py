@@ -1,5 +1,6 @@
 """A3: one reader sends expensive queries while honest readers use the service."""
 
+import json
 import threading
 import time
 
@@ -12,6 +13,7 @@ ITEMS = 4000
 RATE = 5  # requests per second that limits.feed allows a reader
 MAX_EXTRA_CPU = 0.25  # cores that the workers may spend on the attacker: 0.08 with search costs charged, above 1 without
 HONEST = 60  # readers in distinct networks, each with one refresh per second, which is below their quotas
+INTERESTS = 10  # of each honest reader
 
 
 class Refreshes(threading.Thread):
@@ -41,6 +43,8 @@ class Refreshes(threading.Thread):
 def expensive_queries(run):
     with run.instance(long_timeouts=True, limits=True) as service:
         put_items(service, ITEMS)
+        likes = [{"userId": f"other-{number}", "topicId": f"expensive-{(97 * number + 13 * each) % ITEMS}", "kind": "like"} for number in range(HONEST) for each in range(INTERESTS)]
+        assert service.internal().post("/api/interactions", "\n".join(map(json.dumps, likes))).json()["accepted"] == len(likes)
         others = [Refreshes(service, f"other-{number}", None if number % 3 else "item", source=f"127.1.{number}.1") for number in range(HONEST)]
         attackers = [Refreshes(service, "attacker", EXPENSIVE_QUERY, pause_s=2 / RATE) for _ in range(4)]  # together 2 × RATE
         span_s, workers = run.scale(4, 30), service.workers()
