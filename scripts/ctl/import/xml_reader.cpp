@@ -179,9 +179,10 @@ class Parser {
           [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != kEscape; },
           ' ');
     }
-    // Also reports errors that do not end parsing, such as a prefix that is not declared.
     const int code = xmlParseChunk(parser_.get(), chunk.data(), static_cast<int>(chunk.size()), last ? 1 : 0);
+    // Errors that libxml2 does not count as those of a document that is not well-formed.
     if (code == XML_ERR_INVALID_ENCODING && !stopped_) stop("contains bytes that its encoding does not have");
+    if (code == XML_ERR_NO_MEMORY && !stopped_) stop("has too many names");
     return parser_->wellFormed != 0 && !stopped_;
   }
 
