@@ -30,6 +30,7 @@ void add_source_options(CLI::App& app, ImportOptions& options) {
   app.add_option("--ghost", options.ghost, "export of Ghost")->type_name("FILE");
   app.add_option("--markdown", options.markdown, "folder of Hugo, Jekyll or Hexo")->type_name("DIR");
   app.add_option("--csv", options.csv, "table with a header row")->type_name("FILE");
+  app.add_option("--outbox", options.outbox, "outbox of an archive of Mastodon")->type_name("FILE");
   app.add_option("--id", options.id,
                  "id of an item: guid, url, path, slug, or a regular expression whose first group in the URL "
                  "it is")

@@ -256,7 +256,7 @@ void run_jobs(std::vector<Job>& jobs) {
 
 std::time_t next_due(const JobTimes& times, std::time_t now) {
   if (times.interval_minutes > 0) {
-    const std::time_t interval = 60 * times.interval_minutes;
+    const std::time_t interval = std::time_t{60} * times.interval_minutes;
     return (now / interval + 1) * interval;
   }
   for (int day = 0;; ++day) {

@@ -102,8 +102,7 @@ template <class Transfer>
 std::size_t read_body(char* to, std::size_t, std::size_t space, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
   const std::string& body = transfer.request->body;
-  const std::size_t size = std::min(space, body.size() - transfer.sent);
-  std::memcpy(to, body.data() + transfer.sent, size);
+  const std::size_t size = body.copy(to, space, transfer.sent);
   transfer.sent += size;
   return size;
 }

@@ -455,13 +455,14 @@ std::string state_folder(const ImportOptions& options, const Target& target) {
 }  // namespace
 
 Result<SourceChoice> choose_source(const ImportOptions& options) {
-  const std::array<std::pair<const std::string*, SourceFormat>, 6> named{{
+  const std::array<std::pair<const std::string*, SourceFormat>, 7> named{{
       {&options.feed, SourceFormat::kFeed},
       {&options.sitemap, SourceFormat::kSitemap},
       {&options.wxr, SourceFormat::kWxr},
       {&options.ghost, SourceFormat::kGhost},
       {&options.markdown, SourceFormat::kMarkdown},
       {&options.csv, SourceFormat::kCsv},
+      {&options.outbox, SourceFormat::kOutbox},
   }};
   std::vector<SourceChoice> found;
   for (const auto& [location, format] : named)
@@ -481,7 +482,7 @@ Result<SourceChoice> choose_source(const ImportOptions& options) {
   }
   if (found.size() != 1)
     return fail(ErrorCode::kInvalid, "bad_option", {},
-                "give one source: FILE, --feed, --sitemap, --wxr, --ghost, --markdown or --csv");
+                "give one source: FILE, --feed, --sitemap, --wxr, --ghost, --markdown, --csv or --outbox");
   return found.front();
 }
 

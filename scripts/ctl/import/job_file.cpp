@@ -20,6 +20,7 @@ bool assign(const std::string& name, const toml::node& value, ImportOptions& opt
                                                        {"sitemap", &options.sitemap},
                                                        {"wxr", &options.wxr},
                                                        {"ghost", &options.ghost},
+                                                       {"outbox", &options.outbox},
                                                        {"markdown", &options.markdown},
                                                        {"csv", &options.csv},
                                                        {"id", &options.id},

@@ -44,7 +44,7 @@ struct ImportOptions {
   std::string file;  // "-": stdin
   std::string job;   // file with more options (job_file.h)
   // Sources other than `file`. Exactly one source is not empty.
-  std::string feed, sitemap, wxr, ghost, markdown, csv;
+  std::string feed, sitemap, wxr, ghost, markdown, csv, outbox;
   std::string id = "path";   // IdRule
   std::string source;        // name of the source; empty: its URL or absolute path
   std::string base_url;      // of relative links

@@ -188,6 +188,7 @@ Result<void> Player::play() {
   });
   open_connections_ = options_.connections;
   std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(options_.connections));
   for (int i = 0; i < options_.connections; ++i) {
     threads.emplace_back([this] {
       run_connection();
