@@ -118,6 +118,9 @@ TEST_CASE("an item that is pushed again keeps its position and counts as a dupli
   CHECK((after[0] == before[0] && after[1] == before[1]));
   pushed = site.push({"e"}, {"reader", "reader"});
   CHECK((pushed.pushed == 1 && pushed.duplicates == 1));
+  pushed = site.push({"b"});  // alone
+  CHECK((pushed.pushed == 0 && pushed.duplicates == 1));
+  CHECK(site.ids_in(site.timeline()) == Ids{"a", "b", "c", "d", "e"});
   pushed = site.push({});
   CHECK((pushed.pushed == 0 && pushed.duplicates == 0));
 }

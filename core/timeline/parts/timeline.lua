@@ -17,38 +17,18 @@ local function clock_us()
   return clock[1] * 1000000 + clock[2]
 end
 
--- Trims the key for `count` new ids. Returns the score of the first new id, and the new mark TRIMMED if ids were trimmed.
--- Several ids are always trimmed to `limit`; single ids only when `stride` divides the score. Since the scores of single ids go through all
--- remainders, there are never more than limit + stride - 1 ids, less than a tenth too many.
-local function make_room(key, last, count, limit, now)
-  local stride, score = max(1, min(8, floor(limit / 10))), 1 - (last or 0)
-  if score < now then score = score + math.ceil((now - score) / stride) * stride end
-  if limit < math.huge and (count > 1 or score % stride == 0) then
-    local kept = max(0, limit - count)
-    local edge = call('ZREVRANGE', key, kept, kept, 'WITHSCORES')[2]
-    if edge and edge + 0 > 0 then
-      call('ZREMRANGEBYSCORE', key, '(0', edge)
-      return score, '-' .. edge
-    end
+-- Removes all but the newest `kept` ids. Returns the new mark TRIMMED if there were more.
+local function trim(key, kept)
+  local edge = call('ZREVRANGE', key, kept, kept, 'WITHSCORES')[2]
+  if edge and edge + 0 > 0 then
+    call('ZREMRANGEBYSCORE', key, '(0', edge)
+    return '-' .. edge
   end
-  return score
 end
 
 -- Adds ids, the last with the highest score. Ids that are already there keep their position. If there are more than `limit` new ids, only the last are
 -- added. Returns how many were added, and whether the key is new (the caller must set its TTL). A wrong type of the key fails before the first write.
 local function push(key, ids, limit, now)
-  if #ids == 1 then
-    local scores = call('ZMSCORE', key, HIGHEST, ids[1])
-    if scores[2] then return 0, false end
-    local score, trimmed = make_room(key, scores[1], 1, limit, now)
-    score = score_text(score)
-    if trimmed then
-      call('ZADD', key, trimmed, TRIMMED, '-' .. score, HIGHEST, score, ids[1])
-    else
-      call('ZADD', key, '-' .. score, HIGHEST, score, ids[1])
-    end
-    return 1, not scores[1]
-  end
   local add, added, last = {}, {}
   for from = 1, #ids, 1000 do  -- unpack() is limited by the Lua stack
     local part = {unpack(ids, from, min(from + 999, #ids))}
@@ -62,7 +42,8 @@ local function push(key, ids, limit, now)
   end
   if #add == 0 then return 0, false end
   local first = max(1, #add - limit + 1)
-  local score, trimmed = make_room(key, last, #add, limit, now)
+  local score = max(now, 1 - (last or 0))
+  local trimmed = limit < math.huge and trim(key, max(0, limit - #add))
   local members = trimmed and {trimmed, TRIMMED} or {}
   members[#members + 1], members[#members + 2] = first - score - #add, HIGHEST  -- Redis formats numbers with 17 digits
   for i = first, #add do
