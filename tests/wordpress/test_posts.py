@@ -103,6 +103,16 @@ def test_a_new_name_of_an_author_reaches_the_authors_posts(site):
     assert [site.item(post)["author"] for post in posts] == ["Walter"] * 2
 
 
+@pytest.fixture
+def no_cron(site):
+    """Cron runs only when the test calls it."""
+    path = site.write("no-cron", "")
+    wait_until(lambda: not site.php("echo get_transient('doing_cron');"), "cron to end")
+    yield
+    os.remove(path)
+
+
+@pytest.mark.usefixtures("no_cron")
 def test_changes_wait_while_freshet_is_down_and_arrive_when_it_is_back(site):
     known = publish(site, "Known")
     site.stop_freshet()
@@ -111,7 +121,7 @@ def test_changes_wait_while_freshet_is_down_and_arrive_when_it_is_back(site):
         site.php(f"wp_delete_post({known}, true);")
         assert len(site.waiting()) == 4
         site.send_due()  # fails, and keeps everything
-        wait_until(lambda: site.sql("SELECT MIN(attempts) FROM wp_freshet_queue") == [["2"]], "cron's attempt")
+        wait_until(lambda: site.sql("SELECT MIN(attempts) >= 2 FROM wp_freshet_queue") == [["1"]], "cron's attempt")
         assert len(site.waiting()) == 4
         assert site.sql("SELECT MIN(due) > UNIX_TIMESTAMP() + 30 FROM wp_freshet_queue") == [["1"]]
         wait_until(lambda: site.php("echo wp_next_scheduled('freshet_send') > time() ? 'later' : 'now';") == "later", "the next attempt to be scheduled")
@@ -146,13 +156,10 @@ class Silent:
 
 
 @pytest.fixture
-def silent(site):
-    no_cron = site.write("no-cron", "")  # cron would connect, too
-    wait_until(lambda: not site.php("echo get_transient('doing_cron');"), "cron to end")
+def silent(site, no_cron):  # cron would connect, too
     server = Silent(site.freshet.host)
     site.php(f"update_option('freshet', ['address' => '{server.address}'] + get_option('freshet'));")
     yield server
-    os.remove(no_cron)
     server.close()
     site.php(f"update_option('freshet', ['address' => '{site.internal}'] + get_option('freshet'));")
 
@@ -204,6 +211,7 @@ def test_all_posts_are_sent_in_batches_and_stale_ones_deleted(site, admin):
     site.php("foreach (get_posts(['numberposts' => -1, 's' => 'bulk']) as $post) { wp_delete_post($post->ID, true); }")
 
 
+@pytest.mark.usefixtures("no_cron")
 def test_a_change_while_a_post_is_being_sent_is_sent_next(site):
     post = publish(site, "First version")
     during = ("add_filter('freshet_item', function ($item) { static $done = false; global $wpdb; if (!$done) { $done = true; $wpdb->query(\"UPDATE wp_freshet_queue SET"
@@ -214,6 +222,7 @@ def test_a_change_while_a_post_is_being_sent_is_sent_next(site):
     wait_until(lambda: site.waiting() == [], "the post to be sent again")
 
 
+@pytest.mark.usefixtures("no_cron")
 def test_only_one_process_at_a_time_sends_a_post(site):
     post = publish(site, "First")
     site.sql(f"INSERT INTO wp_freshet_queue (kind, object, version, due, claimed, claim) VALUES ('item', '{post}', 1, 0, UNIX_TIMESTAMP() + 60, 'other')")

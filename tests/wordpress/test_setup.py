@@ -3,11 +3,14 @@ without the plugin.
 """
 
 import html
+import http.server
 import os
 import re
 import subprocess
+import threading
 import zipfile
 
+import pytest
 from wordpress_site import INTERNAL_KEY, ROOT, TOKEN_KEY
 
 
@@ -57,6 +60,25 @@ def test_the_test_of_the_connection_says_what_is_wrong(site, admin):
         assert len(found) == 1 and not found[0][0] and word in found[0][1], (changes, found)
     found = results(site, admin, token_key="k1:" + "x" * 32)
     assert [ok for ok, _ in found] == [True, False, True] and "identity.token_keys" in found[1][1], found
+
+
+@pytest.mark.parametrize("body", ["{}", "<p>It works</p>"])
+def test_the_test_of_the_connection_recognizes_another_server(site, admin, body):
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer((site.freshet.host, 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://{site.freshet.host}:{server.server_port}"
+        assert results(site, admin, address=address) == [(False, f"Something else than Freshet’s internal server answers at {address}.")]
+        server.shutdown()
 
 
 def test_only_administrators_may_use_the_page(site):

@@ -286,10 +286,11 @@ class Site:
         return done.stdout
 
     def send_due(self):
-        """Makes everything that waits due now, and has WordPress' cron run."""
+        """Makes everything that waits due now, and has WordPress' cron begin to send it."""
         self.sql("UPDATE wp_freshet_queue SET due = 0, claimed = 0, claim = ''")
         self.php("delete_transient('freshet_down'); wp_clear_scheduled_hook('freshet_send'); wp_schedule_single_event(time() - 1, 'freshet_send'); delete_transient('doing_cron');")
         self.browser().get("wp-cron.php")
+        wait_until(lambda: self.php("echo (wp_next_scheduled('freshet_send') ?: PHP_INT_MAX) > time() ? 'ran' : '';"), "cron")
 
     def waiting(self):
         """Returns the writes that Freshet has yet to receive: (kind, object)."""

@@ -148,8 +148,7 @@ final class SettingsPage
             return [self::result(false, self::diagnosis($error, $address, $key !== null))];
         }
         if (!array_key_exists('key', $answer)) {
-            /* translators: %s: an address */
-            return [self::result(false, sprintf(__('Something else than Freshet’s internal server answers at %s.', 'freshet'), $address))];
+            return [self::result(false, self::other_server($address))];
         }
         $results = [self::result(true, $answer['key'] !== null
             /* translators: %s: the id of a key */
@@ -178,6 +177,7 @@ final class SettingsPage
     private static function diagnosis(FreshetException $error, string $address, bool $has_key): string
     {
         return match (true) {
+            str_contains($error->getMessage(), 'the response cannot be read') => self::other_server($address),
             /* translators: %1$s: an address, %2$s: the error */
             $error->status === 0 => sprintf(__('Freshet does not answer at %1$s (%2$s). Is it running, and is this the address of its internal server?', 'freshet'), $address, str_replace('the service is unreachable: ', '', $error->getMessage())),
             $error->problem === 'stale_signature' => __('Freshet refuses the signature as too old: the clocks of the two hosts differ.', 'freshet'),
@@ -189,6 +189,12 @@ final class SettingsPage
             /* translators: %1$d: an HTTP status, %2$s: the error */
             default => sprintf(__('Freshet returned %1$d: %2$s', 'freshet'), $error->status, $error->getMessage()),
         };
+    }
+
+    private static function other_server(string $address): string
+    {
+        /* translators: %s: an address */
+        return sprintf(__('Something else than Freshet’s internal server answers at %s.', 'freshet'), $address);
     }
 
     private static function result(bool $ok, string $text): array
