@@ -110,6 +110,17 @@ TEST_CASE("a document is fetched through redirects, with what validates it", "[i
   CHECK(got->validators == Validators{"\"v1\"", "Thu, 26 Nov 2026 10:00:00 GMT"});
 }
 
+TEST_CASE("a document may have trailers and an interim reply", "[import]") {
+  Server server({{"/",
+                  "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                  "5\r\n<rss>\r\n0\r\nX-Checksum: 1\r\n\r\n"},
+                 {"/cut", "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Enc"}});
+  const auto got = Fetcher({}).fetch(server.url("/"), {});
+  REQUIRE(got);
+  CHECK(got->body == "<rss>");
+  CHECK(why(server, "/cut") == "the answer was cut short");
+}
+
 TEST_CASE("a document is asked for conditionally", "[import]") {
   Server server({{"/", reply("304 Not Modified", "", "")}});
   const auto got = Fetcher({}).fetch(server.url("/"), {"\"v1\"", "Thu, 26 Nov 2026 10:00:00 GMT"});

@@ -49,7 +49,9 @@ void add_source_options(CLI::App& app, ImportOptions& options) {
                  "folder for what imports remember (default: import in --state or in $STATE_DIRECTORY)")
       ->type_name("DIR");
   app.add_flag("--public-only", options.public_only, "refuse to fetch from private addresses");
-  app.add_option("--hosts", options.hosts, "hosts that --public-only allows")->type_name("HOST");
+  app.add_option("--hosts", options.hosts, "host that --public-only allows; may be repeated")
+      ->type_name("HOST")
+      ->allow_extra_args(false);
   app.add_option("--max-bytes", options.max_bytes, "maximum size of a fetched document, unpacked")
       ->check(CLI::PositiveNumber)
       ->type_name("BYTES")

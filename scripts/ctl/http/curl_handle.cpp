@@ -21,6 +21,11 @@ void CurlHeaders::add(std::string_view name, std::string_view value) {
   list_.reset(longer);
 }
 
+bool ends_headers(std::string_view line, bool before) {
+  if (line.starts_with("HTTP/")) return false;
+  return before || line == "\r\n" || line == "\n";
+}
+
 std::string response_header(CURL* handle, const char* name) {
   curl_header* header = nullptr;
   const bool found = curl_easy_header(handle, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK;

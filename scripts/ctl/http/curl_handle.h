@@ -31,6 +31,11 @@ class CurlHeaders {
   std::unique_ptr<curl_slist, CurlDeleter> list_;
 };
 
+// Returns whether a reply's headers are complete after this line of them: curl reports a connection
+// that is closed within them as a success. Lines after the empty one are trailers. `before`: the
+// result for the previous line.
+bool ends_headers(std::string_view line, bool before);
+
 // The last reply's header of that name; empty if it has none.
 std::string response_header(CURL* handle, const char* name);
 

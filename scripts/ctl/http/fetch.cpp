@@ -83,8 +83,8 @@ struct Fetcher::Transfer {
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   }
   static std::size_t take_header(char* line, std::size_t, std::size_t size, void* self) {
-    const std::string_view text(line, size);
-    static_cast<Transfer*>(self)->has_headers = text == "\r\n" || text == "\n";
+    auto& transfer = *static_cast<Transfer*>(self);
+    transfer.has_headers = ends_headers({line, size}, transfer.has_headers);
     return size;
   }
   static std::size_t take_body(char* data, std::size_t, std::size_t size, void* self) {

@@ -110,8 +110,7 @@ std::size_t read_body(char* to, std::size_t, std::size_t space, void* self) {
 template <class Transfer>
 std::size_t take_header(char* line, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
-  const std::string_view text(line, size);
-  transfer.has_headers = text == "\r\n" || text == "\n";
+  transfer.has_headers = ends_headers({line, size}, transfer.has_headers);
   return size;
 }
 
