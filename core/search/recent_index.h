@@ -1,8 +1,8 @@
 // The newest items of a local index, in memory, with the postings of the terms that searches ask
 // for. A search of a few thousand recent items costs microseconds here, and milliseconds in Xapian.
 //
-// Items are loaded when a search first needs their time, and a term's postings when a search first
-// names it. When a slice has changed, its items' dates and fingerprints (kItemStateSlot) are
+// Items are loaded when a search first needs their time range, and a term's postings when a search
+// first names it. When a slice has changed, its items' dates and fingerprints (kItemStateSlot) are
 // compared with those in memory, and only items that differ are read. An item in memory has a
 // number per slice; a changed item gets a new one, so that postings only ever grow.
 //

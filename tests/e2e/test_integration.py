@@ -232,7 +232,7 @@ def test_the_feed_of_a_static_site_is_imported_as_its_unit_does(keyed, tmp_path)
     first, *systemd = block("bash", "import.d").splitlines()
     assert all(line.startswith("systemctl ") and " freshet-import@blog." in line for line in systemd)
     run(first.replace("https://www.example.org/feed.xml", str(feed)).replace("/etc/freshet/", f"{state}/etc/"))
-    command = re.search(r"^ExecStart=(.*)$", UNIT.read_text(encoding="utf-8"), re.M)[1].replace("%I", "blog").replace("/usr/bin/freshetctl", CTL)
+    command = re.search(r"^ExecStart=(.*)$", UNIT.read_text(encoding="utf-8"), re.M)[1].replace("%i", "blog").replace("/usr/bin/freshetctl", CTL)
     command = command.replace("--config /etc/freshet/freshet.toml", f"--state {state}").replace("/etc/freshet/", f"{state}/etc/")
     run(f"{command} --cache {tmp_path}", env=os.environ | {"CREDENTIALS_DIRECTORY": f"{state}/etc/secrets"})
 

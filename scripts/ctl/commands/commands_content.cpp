@@ -46,7 +46,7 @@ void add_source_options(CLI::App& app, ImportOptions& options) {
   app.add_option("--limit-age", options.limit_age, "leave out entries that are older, such as 90d or 12h")
       ->type_name("AGE");
   app.add_option("--cache", options.cache,
-                 "folder for what imports remember (default: import in --state or in $STATE_DIRECTORY)")
+                 "folder for import state (default: import in --state or in $STATE_DIRECTORY)")
       ->type_name("DIR");
   app.add_flag("--public-only", options.public_only, "refuse to fetch from private addresses");
   app.add_option("--hosts", options.hosts, "host that --public-only allows; may be repeated")
@@ -87,7 +87,7 @@ CommandAction import_command(CLI::App& app) {
       "its server reports as unchanged is not read\nagain. --prune is for complete sources: most feeds list "
       "only the newest entries. It deletes nothing if a part of the\nsource could not be read. Exit status "
       "1: "
-      "something was not imported; 2: nothing was read.");
+      "something was not imported; 2: the import failed.");
   return [options](const Target& target) { return run_import(*options, target); };
 }
 

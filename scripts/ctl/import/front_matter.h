@@ -11,9 +11,9 @@
 
 namespace freshet::ctl {
 
-// The values of each name, which is in lower case. A single value is a list of one. Of a value with
-// members of its own only `name` or `title` is read, and of a nested list its values. The members
-// of `taxonomies` are read like those of the root, those of `permalinks` as "permalinks.posts".
+// The values of each name, which is in lower case. A single value is a list of one. Of a nested map
+// only `name` or `title` is read; nested lists are flattened. The members of `taxonomies` are read
+// like those of the root, those of `permalinks` as "permalinks.posts".
 class FrontMatter {
  public:
   // The first value of the first of `names` that has one; empty if none has.
@@ -45,8 +45,8 @@ struct MarkdownFile {
 // Front matter is at most 64 KiB. Errors: kInvalid "bad_front_matter".
 Result<MarkdownFile> split_front_matter(std::string_view text);
 
-// The same of a whole text. A YAML text's aliases are read, but not copied further down than
-// FrontMatter reads. Errors: kInvalid "bad_front_matter", with the line in the detail.
+// Parses text that is front matter only. YAML aliases are followed only as deep as FrontMatter
+// reads. Errors: kInvalid "bad_front_matter", with the line in the detail.
 Result<FrontMatter> parse_yaml(std::string_view text);
 Result<FrontMatter> parse_toml(std::string_view text);
 

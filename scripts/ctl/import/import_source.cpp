@@ -135,7 +135,7 @@ class SourceImport {
   // `elsewhere`: items of other sources, which are not deleted.
   Result<void> prune(const std::set<std::string>& elsewhere) {
     std::map<std::string, UnixSeconds> own = earlier_.ids;
-    if (problems_.empty())
+    if (is_complete())
       std::erase_if(own, [&](const auto& each) {
         return elsewhere.contains(each.first) && !present_.contains(each.first);
       });
@@ -143,7 +143,7 @@ class SourceImport {
     // Items that are not deleted now may be later.
     for (const auto& [id, published] : own) next_.ids.try_emplace(id, published);
     if (!options_.prune || decision.gone.empty()) return {};
-    if (!problems_.empty()) {
+    if (!is_complete()) {
       prune_refusal_ = "nothing was deleted, because a part of the source could not be read";
     } else if (decision.is_too_much && !options_.force) {
       prune_refusal_ = fmt::format(
@@ -356,6 +356,8 @@ class SourceImport {
     ++rejected_;
     list_entry(entry.position + ", item " + entry.id, why, "rejected", entry.position);
   }
+  // False if an entry or a part of the source could not be read. Any item may be there.
+  bool is_complete() const { return problems_.empty() && skipped_ == 0; }
   void skip(std::string_view position, std::string_view why) {
     ++skipped_;
     list_entry(std::string(position), std::string(why), "skipped", std::string(position));
@@ -408,7 +410,7 @@ class SourceImport {
       out.key("accepted").integer(accepted_).key("rejected").integer(rejected_);
       out.key("skipped").integer(skipped_).key("duplicates").integer(duplicates_);
       out.key("too_old").integer(too_old_).key("unchanged").integer(unchanged_);
-      out.key("deleted").integer(deleted_).key("complete").boolean(problems_.empty());
+      out.key("deleted").integer(deleted_).key("complete").boolean(is_complete());
       out.key("seconds").number(to_seconds(Clock::now() - began_)).key("reasons").begin_array();
       for (const auto& [what, reason] : reasons_) {
         out.begin_object().key("outcome").string(what.first).key("reason").string(what.second);

@@ -10,12 +10,12 @@
 
 namespace freshet::ctl {
 
-// The source that `options` name. Errors: kInvalid "bad_option" unless it is exactly one; kNotFound
-// "no_file".
 struct SourceChoice {
   std::string location;                // a URL or a path; "-": stdin
   std::optional<SourceFormat> format;  // unset: to be detected in the document
 };
+// The source that `options` name. Errors: kInvalid "bad_option" unless it is exactly one; kNotFound
+// "no_file".
 Result<SourceChoice> choose_source(const ImportOptions& options);
 
 // Puts the entries as items, in bulk requests of up to 1,000. A repetition puts the same items

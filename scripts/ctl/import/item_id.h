@@ -1,5 +1,5 @@
 // The id of an entry of a source. The tag has the same rule for paths;
-// tests/ctl/import/item_paths.json has vectors for both.
+// tests/ctl/import/item_paths.json has vectors for the importer, the tag and the list script.
 #pragma once
 
 #include <memory>

@@ -18,7 +18,7 @@ std::string expand_permalink(std::string_view pattern, const PermalinkParts& par
 // yyyy-mm-dd or yyyy/mm/dd; nothing for another text.
 PermalinkParts date_parts(std::string_view date);
 
-// With hyphens for blanks.
+// Replaces blanks with hyphens.
 std::string hyphenated(std::string_view name);
 
 }  // namespace freshet::ctl

@@ -1,4 +1,5 @@
-// An entry of a feed, an export or a folder, before it has an id, and the readers of each format.
+// An entry of a feed, an export or a folder, before it has an id, and the sink that format readers
+// deliver to.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 #include "scripts/ctl/import/source_state.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <cerrno>
@@ -21,6 +23,13 @@ std::vector<std::string> texts_of(json::Value array) {
   for (const json::Value& each : array.elements())
     if (each.is_string()) out.emplace_back(each.text());
   return out;
+}
+
+// So that the timer, which runs under the service's account, can read what root wrote.
+void give_to_owner_of_folder(const std::string& path) {
+  struct stat folder {};
+  if (::geteuid() != 0 || ::stat(std::filesystem::path(path).parent_path().c_str(), &folder) != 0) return;
+  static_cast<void>(::chown(path.c_str(), folder.st_uid, folder.st_gid) == 0);
 }
 
 std::string text_of(json::Value value) {
@@ -95,6 +104,7 @@ Result<void> write_state(const std::string& path, const SourceState& state) {
   std::ofstream file(next, std::ios::binary | std::ios::trunc);
   file << to_json(state);
   file.close();
+  give_to_owner_of_folder(next);
   if (file && !error) std::filesystem::rename(next, path, error);
   if (file && !error) return {};
   return fail(ErrorCode::kUnavailable, "state_file", {},

@@ -53,7 +53,7 @@ final class SettingsPage
                 'tag' => [__('Count reading', 'freshet'), fn () => self::checkbox('tag', __('Add the tag to the pages of posts', 'freshet'))],
                 'consent' => [__('Consent', 'freshet'), fn () => self::checkbox('consent', __('Count and recommend only after consent', 'freshet'),
                     /* translators: %s: a function in JavaScript */
-                    sprintf(__('With a plugin that supports the WP Consent API this is always so. Otherwise call %s on each page for readers who have agreed.', 'freshet'), 'freshet.consent(true)'))],
+                    sprintf(__('With a plugin that supports the WP Consent API this is always so. Otherwise call %s on each page for readers who have agreed.', 'freshet'), 'freshet.consent(true); freshetList.consent(true)'))],
             ]],
         ];
         foreach ($sections as $section => [$title, $fields]) {
