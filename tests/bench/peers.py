@@ -56,7 +56,7 @@ def check_titles(section, contenders, query="", body=None):
         with urllib.request.urlopen(request, timeout=5) as reply:
             page = json.load(reply)
         items = page.get("data", page)["items"]
-        if not items or not all(item["title"] for item in items):
+        if not items or not all(item.get("title") for item in items):
             section.problems.append(f"{contender.name}: a page of {len(items)} items, some without a title")
 
 
