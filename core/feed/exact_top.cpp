@@ -154,7 +154,7 @@ std::int64_t ExactTop::next_range_begin(const Range& searched) const {
 bool ExactTop::match_recent(Range& range) {
   if (recent_ == nullptr) return false;
   const std::int64_t begin = std::max(oldest_, range.begin);
-  const std::int64_t since = recent_->load_since(begin, deadline_);
+  const std::int64_t since = recent_->load_since(begin);
   if (since >= std::min(range.end, now_ + 1)) return false;
   const Range known{std::max(begin, since), std::min(range.end, now_ + 1)};
   const auto matches = recent_->match(query_.alternatives, known.begin, known.end, deadline_);

@@ -216,19 +216,20 @@ const std::vector<InterestTerms::ItemTerm>& InterestTerms::item_terms(const Xapi
   const auto found = database.postlist_begin(search::id_term(item));
   // Not cached: the next commit may add it.
   if (found == database.postlist_end(search::id_term(item))) return none;
-  ItemTerms& entry = items_[item];
-  entry = {{}, now + kCacheTtl};
+  ItemTerms read{{}, now + kCacheTtl};
   // Title words may match anywhere in an item; tags match only tags.
   for (const char prefix : {search::kTagPrefix, search::kTitlePrefix}) {
     auto term = database.termlist_begin(*found);
     for (term.skip_to(std::string(1, prefix)); term != database.termlist_end(*found); ++term) {
       std::string name = *term;
-      if (name[0] != prefix || entry.terms.size() == kMaxTermsPerItem) break;
+      if (name[0] != prefix || read.terms.size() == kMaxTermsPerItem) break;
       const bool is_tag = prefix == search::kTagPrefix;
       if (!is_tag) name.erase(0, 1);
-      entry.terms.push_back({number_of(std::move(name)), is_tag});
+      read.terms.push_back({number_of(std::move(name)), is_tag});
     }
   }
+  ItemTerms& entry = items_[item];
+  entry = std::move(read);
   return entry.terms;
 }
 

@@ -9,37 +9,19 @@
 namespace freshet::search {
 namespace {
 
-constexpr std::size_t kReadsPerCheck = 4096;
+// Items that a search loads at most; each takes about 3 µs.
+constexpr std::size_t kLoadedAtOnce = 4096;
 // Terms in memory; each needs about 700 bytes besides its postings.
 constexpr std::size_t kMaxTerms = 8192;
 // If more of a slice's items have changed, reading all of them again is faster.
 constexpr std::size_t kMaxChanges = 2000;
 
-// Checks a deadline now and then.
-class Steps {
- public:
-  explicit Steps(const SearchDeadline* deadline) : deadline_(deadline) {}
-  void next() {
-    if (++count_ % kReadsPerCheck == 0 && deadline_ != nullptr) deadline_->check();
-  }
-
- private:
-  const SearchDeadline* deadline_;
-  std::size_t count_ = 0;
-};
-
 std::int64_t to_unix(UnixSeconds at) { return at.time_since_epoch().count(); }
 
 }  // namespace
 
-void RecentIndex::drop_items(Slice& slice) {
-  slice.items.clear();
-  slice.lengths.clear();
-  slice.by_number.clear();
-  slice.keys.clear();
-  slice.sorted = slice.removed = 0;
-  slice.loaded_since = kNone;
-  slice.is_cut = false;
+void RecentIndex::set_items(Slice& slice, Items items) {
+  slice.items = std::move(items);
   ++slice.postings_version;
 }
 
@@ -80,131 +62,141 @@ void RecentIndex::refresh(const std::vector<OpenSlice>& slices) {
 
 std::size_t RecentIndex::item_count() const {
   std::size_t sum = 0;
-  for (const Slice& each : slices_) sum += each.items.size();
+  for (const Slice& each : slices_) sum += each.items.all.size();
   return sum;
 }
 
-std::int64_t RecentIndex::load_since(std::int64_t begin, const SearchDeadline* deadline) {
+std::int64_t RecentIndex::load_since(std::int64_t begin) {
   for (Slice& each : slices_) {
-    if (!each.is_current && each.loaded_since != kNone) compare(each, deadline);
+    if (!each.is_current && each.items.since != kNone) compare(each);
   }
   if (item_count() > limits_.items) {
-    for (Slice& each : slices_) drop_items(each);
+    for (Slice& each : slices_) set_items(each, {});
   }
   std::int64_t since = kNone;
   for (auto slice = slices_.rbegin(); slice != slices_.rend(); ++slice) {
     const std::int64_t slice_begin = to_unix(slice->slice.begin);
-    if (slice->loaded_since > std::max(begin, slice_begin) && !slice->is_cut) load(*slice, begin, deadline);
-    if (slice->loaded_since == kNone) return since;
-    since = slice->loaded_since;
+    if (slice->items.since > std::max(begin, slice_begin) && !slice->items.is_cut) load_some(*slice, begin);
+    if (slice->items.since == kNone) return since;
+    since = slice->items.since;
     if (since > slice_begin || since <= begin) return since;
   }
   return since;
 }
 
+// Searches meanwhile use the items that were loaded before.
+void RecentIndex::load_some(Slice& slice, std::int64_t begin) {
+  if (!slice.loading || slice.loading->items.since > std::max(begin, to_unix(slice.slice.begin))) {
+    if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return;
+    slice.loading = begin_loading(slice, begin);
+  }
+  Loading& loading = *slice.loading;
+  const std::size_t end = std::min(loading.next + kLoadedAtOnce, loading.found.size());
+  for (; loading.next < end; ++loading.next) {
+    try {
+      add_item(slice.database, loading.items, loading.found[loading.next]);
+    } catch (const Xapian::DocNotFoundError&) {  // NOLINT(bugprone-empty-catch): removed meanwhile
+    }
+  }
+  if (loading.next < loading.found.size()) return;
+  loading.items.sorted = loading.items.all.size();
+  slice.is_current = loading.revision == slice.revision;
+  set_items(slice, std::move(loading.items));
+  slice.loading.reset();
+  if (!slice.is_current) compare(slice);
+}
+
 // Loads more than is asked for, so that the time that passes and deeper searches seldom load again.
-void RecentIndex::load(Slice& slice, std::int64_t begin, const SearchDeadline* deadline) {
-  drop_items(slice);
-  const std::size_t others = item_count();
-  const std::size_t max_items = limits_.items / 4 * 3;  // the rest is for those that are added
-  if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return;
-  std::vector<ReadItem> found;
+RecentIndex::Loading RecentIndex::begin_loading(const Slice& slice, std::int64_t begin) const {
+  Loading out;
+  out.revision = slice.revision;
+  std::vector<ReadItem>& found = out.found;
   std::int64_t newest = begin;
-  Steps steps(deadline);
   for (auto each = slice.database.valuestream_begin(kItemStateSlot);
        each != slice.database.valuestream_end(kItemStateSlot); ++each) {
-    steps.next();
     const ItemState state = parse_item_state(*each);
     newest = std::max(newest, to_unix(state.published));
     found.push_back({to_unix(state.published), state.fingerprint, each.get_docid()});
   }
-  const std::int64_t slice_begin = to_unix(slice.slice.begin);
-  std::int64_t since = std::max(slice_begin, begin - (newest - begin) / 2);
-  const auto is_older = [](const ReadItem& a, const ReadItem& b) { return a.published < b.published; };
+  std::int64_t& since = out.items.since;
+  since = std::max(to_unix(slice.slice.begin), begin - (newest - begin) / 2);
   std::erase_if(found, [&](const ReadItem& each) { return each.published < since; });
-  std::sort(found.begin(), found.end(), is_older);
+  std::sort(found.begin(), found.end(),
+            [](const ReadItem& a, const ReadItem& b) { return a.published < b.published; });
+  const std::size_t others = item_count() - slice.items.all.size();
+  const std::size_t max_items = limits_.items / 4 * 3;  // the rest is for those that are added
   if (others + found.size() > max_items) {
-    slice.is_cut = true;
-    if (others >= max_items) return;
+    out.items.is_cut = true;
     // Items of one second are all in memory, or none of them.
-    const std::size_t excess = others + found.size() - max_items;
+    const std::size_t excess = std::min(others + found.size() - max_items, found.size());
     since = found[excess - 1].published + 1;
     std::erase_if(found, [&](const ReadItem& each) { return each.published < since; });
-    if (found.empty()) return;
+    if (found.empty()) since = kNone;
   }
-  slice.by_number.assign(slice.database.get_lastdocid() + 1, kAbsent);
-  slice.items.reserve(found.size());
-  for (const ReadItem& each : found) {
-    steps.next();
-    add_item(slice, each);
-  }
-  slice.sorted = slice.items.size();
-  slice.loaded_since = since;
-  slice.is_current = true;
+  out.items.by_number.assign(slice.database.get_lastdocid() + 1, kAbsent);
+  out.items.all.reserve(found.size());
+  return out;
 }
 
-std::uint32_t RecentIndex::add_item(Slice& slice, const ReadItem& item) {
-  if (item.document >= slice.by_number.size()) throw Xapian::DatabaseCorruptError("a number beyond the last");
-  const std::string key =
-      slice.database.get_document(item.document, Xapian::DOC_ASSUME_VALID).get_value(kOrderSlot);
+std::uint32_t RecentIndex::add_item(const Xapian::Database& database, Items& items, const ReadItem& item) {
+  if (item.document >= items.by_number.size()) throw Xapian::DatabaseCorruptError("a number beyond the last");
+  const std::uint32_t length = database.get_doclength(item.document);
+  const std::string key = database.get_document(item.document).get_value(kOrderSlot);
   if (!is_order_key(key)) throw Xapian::DatabaseModifiedError("an item has no order key");
-  const auto number = static_cast<std::uint32_t>(slice.items.size());
-  slice.items.push_back({item.published, item.fingerprint, item.document,
-                         static_cast<std::uint32_t>(slice.keys.size()),
-                         static_cast<std::uint16_t>(key.size())});
-  slice.keys += key;
-  slice.lengths.push_back(slice.database.get_doclength(item.document));
-  slice.by_number[item.document] = number;
+  const auto number = static_cast<std::uint32_t>(items.all.size());
+  items.all.push_back({item.published, item.fingerprint, item.document,
+                       static_cast<std::uint32_t>(items.keys.size()),
+                       static_cast<std::uint16_t>(key.size())});
+  items.keys += key;
+  items.lengths.push_back(length);
+  items.by_number[item.document] = number;
   return number;
 }
 
 // Brings the items of a slice that has changed up to date.
-void RecentIndex::compare(Slice& slice, const SearchDeadline* deadline) {
-  const std::int64_t since = slice.loaded_since;
-  slice.loaded_since = kNone;  // until this succeeds
-  if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return drop_items(slice);
-  slice.by_number.resize(slice.database.get_lastdocid() + 1, kAbsent);
+void RecentIndex::compare(Slice& slice) {
+  Items& items = slice.items;
+  const std::int64_t since = std::exchange(items.since, kNone);  // until this succeeds
+  if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return set_items(slice, {});
+  const std::size_t documents = slice.database.get_lastdocid() + 1;
+  if (documents > items.by_number.size()) items.by_number.resize(documents, kAbsent);
   std::vector<ReadItem> added;
-  std::vector<bool> is_present(slice.items.size());
-  Steps steps(deadline);
+  std::vector<bool> is_present(items.all.size());
   for (auto each = slice.database.valuestream_begin(kItemStateSlot);
        each != slice.database.valuestream_end(kItemStateSlot); ++each) {
-    steps.next();
     const ItemState state = parse_item_state(*each);
     const std::int64_t published = to_unix(state.published);
     if (published < since) continue;
     const std::uint32_t document = each.get_docid();
-    const std::uint32_t known = document < slice.by_number.size() ? slice.by_number[document] : kAbsent;
-    if (known != kAbsent && slice.items[known].fingerprint == state.fingerprint &&
-        slice.items[known].published == published)
+    const std::uint32_t known = document < items.by_number.size() ? items.by_number[document] : kAbsent;
+    if (known != kAbsent && items.all[known].fingerprint == state.fingerprint &&
+        items.all[known].published == published)
       is_present[known] = true;
     else
       added.push_back({published, state.fingerprint, document});
   }
   for (std::uint32_t i = 0; i < is_present.size(); ++i) {
-    Item& item = slice.items[i];
+    Item& item = items.all[i];
     if (is_present[i] || item.document == 0) continue;
-    slice.by_number[item.document] = kAbsent;
+    items.by_number[item.document] = kAbsent;
     item.document = 0;
-    ++slice.removed;
+    ++items.removed;
   }
-  const std::size_t unsorted = slice.items.size() - slice.sorted + added.size();
-  if (added.size() > kMaxChanges || slice.removed + unsorted > kMaxChanges + slice.items.size() / 4)
-    return drop_items(slice);
+  const std::size_t unsorted = items.all.size() - items.sorted + added.size();
+  if (added.size() > kMaxChanges || items.removed + unsorted > kMaxChanges + items.all.size() / 4 ||
+      items.all.size() + added.size() > kMaxItemsOfSlice)
+    return set_items(slice, {});
   std::sort(added.begin(), added.end(),
             [](const ReadItem& a, const ReadItem& b) { return a.published < b.published; });
   const auto index = static_cast<std::size_t>(&slice - slices_.data());
-  for (const ReadItem& each : added) {
-    steps.next();
-    add_postings(index, add_item(slice, each));
-  }
-  slice.loaded_since = since;
+  for (const ReadItem& each : added) add_postings(index, add_item(slice.database, items, each));
+  items.since = since;
   slice.is_current = true;
 }
 
 void RecentIndex::add_postings(std::size_t index, std::uint32_t item) {
   Slice& slice = slices_[index];
-  const std::uint32_t document = slice.items[item].document;
+  const std::uint32_t document = slice.items.all[item].document;
   for (auto each = slice.database.termlist_begin(document); each != slice.database.termlist_end(document);
        ++each) {
     const auto found = terms_.find(*each);
@@ -212,7 +204,7 @@ void RecentIndex::add_postings(std::size_t index, std::uint32_t item) {
     TermSlice& in_slice = found->second.slices[index];
     if (in_slice.postings_version != slice.postings_version) continue;
     const std::uint32_t frequency = each.get_wdf();
-    if (frequency > kMaxFrequency) found->second.is_too_frequent = true;
+    if (frequency > kMaxFrequency) in_slice.is_too_frequent = true;
     in_slice.postings.push_back(item << kFrequencyBits | std::min(frequency, kMaxFrequency));
     ++postings_;
   }
@@ -240,23 +232,26 @@ std::uint64_t RecentIndex::frequency(const std::string& name, Term& term) {
 
 // False if a posting does not fit.
 bool RecentIndex::load_postings(const std::string& name, Term& term, std::size_t index) {
-  Slice& slice = slices_[index];
+  const Slice& slice = slices_[index];
   TermSlice& in_slice = term.slices[index];
-  if (in_slice.postings_version == slice.postings_version) return !term.is_too_frequent;
-  postings_ -= in_slice.postings.size();
-  in_slice.postings.clear();
+  if (in_slice.postings_version == slice.postings_version && !in_slice.is_too_frequent) return true;
+  const std::vector<std::uint32_t>& by_number = slice.items.by_number;
+  std::vector<std::uint32_t> postings;
+  bool is_too_frequent = false;
   for (auto each = slice.database.postlist_begin(name); each != slice.database.postlist_end(name); ++each) {
-    const std::uint32_t item = *each < slice.by_number.size() ? slice.by_number[*each] : kAbsent;
+    const std::uint32_t item = *each < by_number.size() ? by_number[*each] : kAbsent;
     if (item == kAbsent) continue;
     const std::uint32_t frequency = each.get_wdf();
-    if (frequency > kMaxFrequency) term.is_too_frequent = true;
-    in_slice.postings.push_back(item << kFrequencyBits | std::min(frequency, kMaxFrequency));
+    is_too_frequent = is_too_frequent || frequency > kMaxFrequency;
+    postings.push_back(item << kFrequencyBits | std::min(frequency, kMaxFrequency));
   }
-  std::sort(in_slice.postings.begin(), in_slice.postings.end());
-  in_slice.postings.shrink_to_fit();
-  postings_ += in_slice.postings.size();
+  std::sort(postings.begin(), postings.end());
+  postings.shrink_to_fit();
+  postings_ += postings.size() - in_slice.postings.size();
+  in_slice.postings = std::move(postings);
+  in_slice.is_too_frequent = is_too_frequent;
   in_slice.postings_version = slice.postings_version;
-  return !term.is_too_frequent;
+  return !is_too_frequent;
 }
 
 // The weight of a term in an item that consists of it: BM25 without the part that depends on the
@@ -281,26 +276,33 @@ std::optional<std::vector<RecentIndex::Match>> RecentIndex::match(const std::vec
   std::vector<Match> matches;
   std::vector<std::uint32_t> matched;
   const double per_length = average_length_ > 0 ? 1 / average_length_ : 0;
+  std::vector<Term*> loaded;  // references into terms_ stay valid
+  std::vector<double> weights;
+  for (const WeightedTerm& each : terms) {
+    loaded.push_back(&find_term(each.name));
+    weights.push_back(term_weight(static_cast<double>(frequency(each.name, *loaded.back())), each.factor));
+  }
   for (std::size_t i = slices_.size(); i-- > 0;) {
     Slice& slice = slices_[i];
     if (to_unix(slice.slice.begin) >= end) continue;
-    if (slice.loaded_since == kNone) break;
-    const auto oldest = std::partition_point(slice.items.begin(),
-                                             slice.items.begin() + static_cast<std::ptrdiff_t>(slice.sorted),
-                                             [&](const Item& each) { return each.published < begin; });
-    const auto first = static_cast<std::uint32_t>(oldest - slice.items.begin());
+    const Items& items = slice.items;
+    if (items.since == kNone) break;
+    const auto oldest =
+        std::partition_point(items.all.begin(), items.all.begin() + static_cast<std::ptrdiff_t>(items.sorted),
+                             [&](const Item& each) { return each.published < begin; });
+    const auto first = static_cast<std::uint32_t>(oldest - items.all.begin());
     const std::uint32_t first_posting = first << kFrequencyBits;
-    for (const WeightedTerm& each : terms) {
+    for (std::size_t at = 0; at < terms.size(); ++at) {
       if (deadline != nullptr) deadline->check();
-      if (!load_postings(each.name, find_term(each.name), i)) return std::nullopt;
+      if (!load_postings(terms[at].name, *loaded[at], i)) return std::nullopt;
     }
-    // Nothing is thrown from here to the end of the slice.
-    slice.weights.resize(slice.items.size(), -1.0);
+    slice.weights.resize(items.all.size(), -1.0);
     matched.clear();
-    for (const WeightedTerm& each : terms) {
-      Term& term = find_term(each.name);
-      const double weight = term_weight(static_cast<double>(frequency(each.name, term)), each.factor);
-      const auto& postings = term.slices[i].postings;
+    matched.reserve(items.all.size());
+    // Nothing is thrown from here to the end of the slice, or weights would remain.
+    for (std::size_t at = 0; at < terms.size(); ++at) {
+      const double weight = weights[at];
+      const auto& postings = loaded[at]->slices[i].postings;
       for (auto posting = postings.rbegin(); posting != postings.rend() && *posting >= first_posting;
            ++posting) {
         const std::uint32_t item = *posting >> kFrequencyBits;
@@ -310,16 +312,16 @@ std::optional<std::vector<RecentIndex::Match>> RecentIndex::match(const std::vec
           sum = 0;
           matched.push_back(item);
         }
-        const double length = std::max(slice.lengths[item] * per_length, 0.5);
+        const double length = std::max(items.lengths[item] * per_length, 0.5);
         sum += weight * (frequency_in_item / (length * 0.5 + 0.5 + frequency_in_item));
       }
     }
     for (const std::uint32_t number : matched) {
-      const Item& item = slice.items[number];
+      const Item& item = items.all[number];
       const double weight = std::exchange(slice.weights[number], -1.0);
       if (item.document == 0 || item.published < begin || item.published >= end) continue;
       matches.push_back(
-          {weight, item.published, std::string_view(slice.keys).substr(item.key_offset, item.key_bytes)});
+          {weight, item.published, std::string_view(items.keys).substr(item.key_offset, item.key_bytes)});
     }
     if (to_unix(slice.slice.begin) <= begin) break;
   }

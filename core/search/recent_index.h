@@ -1,8 +1,8 @@
 // The newest items of a local index, in memory, with the postings of the terms that searches ask
 // for. A search of a few thousand recent items costs microseconds here, and milliseconds in Xapian.
 //
-// Items are loaded when a search first needs their time range, and a term's postings when a search
-// first names it. When a slice has changed, its items' dates and fingerprints (kItemStateSlot) are
+// Items are loaded when a search first needs their time range, some thousand in each search until
+// all are there, and a term's postings when a search first names it. When a slice has changed, its items' dates and fingerprints (kItemStateSlot) are
 // compared with those in memory, and only items that differ are read. An item in memory has a
 // number per slice; a changed item gets a new one, so that postings only ever grow.
 //
@@ -36,7 +36,8 @@ struct OpenSlice {
 };
 
 // Used by one thread. Methods throw Xapian::Error, and SearchTimeout if they get a deadline; the
-// object stays usable.
+// object stays usable. Loading has no deadline: it takes about 10 ms of a search at most, and later
+// searches profit from it.
 class RecentIndex {
  public:
   struct Limits {
@@ -54,11 +55,10 @@ class RecentIndex {
 
   // Call before each search. `slices`: all of the index, oldest first.
   void refresh(const std::vector<OpenSlice>& slices);
-  // Loads the items published since `begin` (unix s), unless they are too many. Returns
-  // the time since which all items are in memory, which may be later than `begin`; kNone if there
-  // are none.
+  // Loads items published since `begin` (unix s), unless they are too many. Returns the time since
+  // which all items are in memory, which may be later than `begin`; kNone if there are none.
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  std::int64_t load_since(std::int64_t begin, const SearchDeadline* deadline);
+  std::int64_t load_since(std::int64_t begin);
   // The items published in [begin, end) that have at least one of the terms, in no particular
   // order. nullopt if a term cannot be held in memory. REQUIRES: begin ≥ the last load_since().
   std::optional<std::vector<Match>> match(const std::vector<WeightedTerm>& terms, std::int64_t begin,
@@ -69,7 +69,8 @@ class RecentIndex {
  private:
   static constexpr std::uint32_t kAbsent = std::numeric_limits<std::uint32_t>::max();
   // A posting is an item's number, and how often it has the term.
-  static constexpr std::uint32_t kFrequencyBits = 8, kMaxFrequency = (1U << kFrequencyBits) - 1;
+  static constexpr std::uint32_t kFrequencyBits = 14, kMaxFrequency = (1U << kFrequencyBits) - 1;
+  static constexpr std::size_t kMaxItemsOfSlice = 1U << (32 - kFrequencyBits);
 
   struct Item {
     std::int64_t published = 0;
@@ -77,6 +78,28 @@ class RecentIndex {
     std::uint32_t document = 0;  // Xapian's; 0: no longer in the index
     std::uint32_t key_offset = 0;
     std::uint16_t key_bytes = 0;
+  };
+  // The items of a slice that were published since a time.
+  struct Items {
+    std::int64_t since = kNone;
+    bool is_cut = false;      // older items were asked for, but would be too many
+    std::size_t sorted = 0;   // the first items, which are in order of date
+    std::size_t removed = 0;  // items that are no longer in the index
+    std::vector<Item> all;
+    std::vector<std::uint32_t> lengths;    // of the items
+    std::vector<std::uint32_t> by_number;  // Xapian's document number → item, or kAbsent
+    std::string keys;                      // order keys of the items
+  };
+  struct ReadItem {  // one that is in the index
+    std::int64_t published = 0;
+    std::uint64_t fingerprint = 0;
+    std::uint32_t document = 0;
+  };
+  struct Loading {  // continued by each search
+    Items items;
+    std::vector<ReadItem> found;
+    std::size_t next = 0;  // of `found`
+    Xapian::rev revision = 0;
   };
   struct Slice {
     TimeSlice slice;
@@ -86,36 +109,26 @@ class RecentIndex {
     std::uint64_t documents = 0, total_length = 0;
     // Incremented when term frequencies may have changed, and when postings refer to other items.
     std::uint32_t frequencies_version = 1, postings_version = 1;
-    std::int64_t loaded_since = kNone;
-    bool is_current = true;   // false: the items must be compared with the index
-    bool is_cut = false;      // older items were asked for, but would be too many
-    std::size_t sorted = 0;   // the first items, which are in order of date
-    std::size_t removed = 0;  // items that are no longer in the index
-    std::vector<Item> items;
-    std::vector<std::uint32_t> lengths;    // of the items
-    std::vector<std::uint32_t> by_number;  // Xapian's document number → item, or kAbsent
-    std::string keys;                      // order keys of the items
-    std::vector<double> weights;           // of the items in the current search; negative: no match
+    bool is_current = true;  // false: the items must be compared with the index
+    Items items;
+    std::optional<Loading> loading;
+    std::vector<double> weights;  // of the items in the current search; negative: no match
   };
   struct TermSlice {
     std::uint32_t frequency = 0, frequency_version = 0, postings_version = 0;
+    bool is_too_frequent = false;         // more than kMaxFrequency times in an item
     std::vector<std::uint32_t> postings;  // items in ascending order
   };
   struct Term {
     std::vector<TermSlice> slices;
     std::uint64_t last_used = 0;
-    bool is_too_frequent = false;  // more than kMaxFrequency times in an item
-  };
-  struct ReadItem {  // one that is in the index
-    std::int64_t published = 0;
-    std::uint64_t fingerprint = 0;
-    std::uint32_t document = 0;
   };
 
-  void drop_items(Slice& slice);
-  void load(Slice& slice, std::int64_t begin, const SearchDeadline* deadline);
-  void compare(Slice& slice, const SearchDeadline* deadline);
-  std::uint32_t add_item(Slice& slice, const ReadItem& item);
+  static void set_items(Slice& slice, Items items);
+  void load_some(Slice& slice, std::int64_t begin);
+  Loading begin_loading(const Slice& slice, std::int64_t begin) const;
+  void compare(Slice& slice);
+  static std::uint32_t add_item(const Xapian::Database& database, Items& items, const ReadItem& item);
   void add_postings(std::size_t slice, std::uint32_t item);
   Term& find_term(const std::string& name);
   std::uint64_t frequency(const std::string& name, Term& term);

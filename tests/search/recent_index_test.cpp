@@ -32,7 +32,7 @@ struct Fixture : IndexFixture {
   std::int64_t load(UnixSeconds begin) {
     source->database();
     recent.refresh(source->slices());
-    return recent.load_since(unix_time(begin), nullptr);
+    return recent.load_since(unix_time(begin));
   }
   // Matches the items that were published since `begin`.
   Weights match(const std::vector<search::WeightedTerm>& terms, UnixSeconds begin,
@@ -179,12 +179,31 @@ TEST_CASE_METHOD(Fixture, "more items of one second than the limit are not in me
 
 TEST_CASE_METHOD(Fixture, "a word that is too frequent in an item is not matched in memory", "[recent]") {
   items::Item repeated = item("a", "red");
-  for (int i = 0; i < 300; ++i) repeated.text += " red";
+  for (int i = 0; i < 20000; ++i) repeated.text += " red";
   put({repeated, item("b", "blue")});
   source = feed::make_search_source(settings.search);
   load(UnixSeconds{});
   CHECK_FALSE(recent.match(kRed, 0, unix_time(kNow) + 1, nullptr).has_value());
   CHECK(match({{"blue", 1}}, UnixSeconds{}).size() == 1);
+  put({item("a", "red")});
+  check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
+}
+
+TEST_CASE_METHOD(Fixture, "many items are loaded by several searches, also while they change", "[recent]") {
+  std::vector<items::Item> items(10000);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = item("i" + std::to_string(i), i % 3 == 0 ? "red" : "blue", kNow - seconds{i});
+  put(items);
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex();
+  CHECK(load(UnixSeconds{}) == RecentIndex::kNone);
+  items.resize(20);  // of those that are loaded last
+  for (items::Item& each : items) each.title = "red red";
+  put(items);
+  change([](search::SearchIndex& index) { require_ok(index.remove(ItemId::trusted("i30"))); });
+  CHECK(load(UnixSeconds{}) == RecentIndex::kNone);
+  load(UnixSeconds{});
+  check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
 }
 
 TEST_CASE_METHOD(Fixture, "an index without the items' states is not used", "[recent]") {
