@@ -189,8 +189,12 @@ TEST_CASE_METHOD(PartitionPair,
     for (const std::string& id : ids_) {
       const auto first = one_.stats(id), second = many_.stats(id);
       for (const hot::Model& model : hot::kModels) {
-        REQUIRE(first.position(model).rank == second.position(model).rank);
-        REQUIRE(first.position(model).score == second.position(model).score);
+        const hot::RankPosition &one = first.position(model), &many = second.position(model);
+        INFO(id << " in " << model.name << ": rank " << one.rank.value_or(0) << " and "
+                << many.rank.value_or(0) << ", score " << one.score.value_or(0) << " and "
+                << many.score.value_or(0));
+        REQUIRE(one.score == many.score);
+        REQUIRE(one.rank == many.rank);
       }
     }
     for (const std::int64_t count : {1, 20, 100, 250}) {
