@@ -392,6 +392,17 @@ def test_ratings_and_reactions_are_imported_with_their_times(service, name, tmp_
     assert json.loads(done.stdout) == {"accepted": 2, "rejected": 0, "left_out": {"views, which are counted when they happen": 1}}
 
 
+def test_long_lines_of_events_are_sent_within_the_limit_of_a_request(service, name):
+    reader, item = name("u"), name("i")
+    service.put(item)
+    event = {"user": "x" * 10_000, "item": item, "at": 1600000000, "type": "like"}
+    events = "".join(json.dumps(each) + "\n" for each in [event] * 998 + [event | {"user": reader}])
+    done = subprocess.run([CTL, "import-events", "-", "--json", "--state", service.state],
+                          input=events, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 1, done
+    assert json.loads(done.stdout) == {"accepted": 1, "rejected": 998, "left_out": {}}
+
+
 def test_the_schedule_runs_imports(service, site, name, tmp_path):
     path = "/" + name("p")
     site.pages["/feed"] = rss(path)
