@@ -159,6 +159,46 @@ TEST_CASE("compressed documents are unpacked, and both sizes bounded", "[import]
   CHECK(why(server, "/damaged") == "the compressed answer is damaged");
 }
 
+TEST_CASE("all members of compressed data are unpacked, up to the limit", "[import]") {
+  const std::string first(1000, 'a'), second(1000, 'b'), both = gzip(first) + gzip(second);
+  CHECK(unpack_gzip(both, 2000) == first + second);
+  CHECK(unpack_gzip(both + std::string(512, '\0'), 2000) == first + second);  // padded
+  CHECK(error_of(unpack_gzip(both, 1999)).reason == "too_large");
+  CHECK(error_of(unpack_gzip(both + "more", 9999)).reason == "bad_gzip");
+  CHECK(error_of(unpack_gzip(both.substr(0, both.size() - 1), 9999)).reason == "bad_gzip");
+}
+
+TEST_CASE("credentials go to their origin only and are not shown", "[import]") {
+  for (const auto& [url, plain] :
+       std::map<std::string, std::string>{{"https://u:p@example.org/a?b=@", "https://example.org/a?b=@"},
+                                          {"http://u:p@a@example.org", "http://example.org"},
+                                          {"http:///u@example.org/a", "http:///example.org/a"},
+                                          {"https://example.org/@a", "https://example.org/@a"},
+                                          {"https://example.org#@", "https://example.org#@"},
+                                          {"/a@b", "/a@b"},
+                                          {"https://", "https://"}}) {
+    CAPTURE(url);
+    CHECK(without_credentials(url) == plain);
+  }
+  Server other({{"/b", reply("200 OK", "", "x")}});
+  Server server(
+      {{"/a", redirect("/b")}, {"/b", reply("200 OK", "", "x")}, {"/away", redirect(other.url("/b"))}});
+  FetchOptions options;
+  options.credentials = server.url("/a", "u:secret@127.0.0.1");
+  Fetcher fetcher(options);
+  const std::string header = "Authorization: Basic dTpzZWNyZXQ=\r\n";
+  for (const std::string& url : {server.url("/a"), server.url("/b"), options.credentials}) {
+    const auto got = fetcher.fetch(url, {});
+    REQUIRE(got);
+    CHECK(got->url == server.url("/b"));
+    CHECK(server.last_request.find(header) != std::string::npos);
+  }
+  CHECK(fetcher.fetch(server.url("/away"), {}));
+  CHECK(other.last_request.find("Authorization") == std::string::npos);
+  CHECK(error_of(fetcher.fetch(server.url("/none", "u:secret@127.0.0.1"), {})).detail ==
+        server.url("/none") + ": there is nothing at this address (404)");
+}
+
 TEST_CASE("each failure is one sentence", "[import]") {
   std::map<std::string, std::string> replies{{"/loop", redirect("/loop2")},
                                              {"/loop2", redirect("/loop")},
@@ -208,8 +248,9 @@ TEST_CASE("addresses that are not public are refused unless the host is named", 
     CHECK(refused.detail.find("which is not public") != std::string::npos);
   }
   CHECK(server.requests == 0);
-  options.allowed_hosts = {"127.0.0.1"};
+  options.allowed_hosts = {"127.0.0.1", "LocalHost"};
   CHECK(Fetcher(options).fetch(server.url("/"), {}));
+  CHECK(Fetcher(options).fetch(server.url("/", "localHOST"), {}));
 }
 
 TEST_CASE("a redirect to an address that is not public is refused", "[import]") {

@@ -17,6 +17,8 @@ TEST_CASE("ratings of MovieLens become likes with their times", "[import]") {
         R"({"userId":"1","topicId":"32","kind":"like","at":1260759145})");
   CHECK(converter.convert("1,33,3.5,1260759144")->left_out == "ratings below 4");
   CHECK(error_of(converter.convert("1,33,good,1260759144")).detail == "rating: not a number");
+  CHECK(error_of(converter.convert("1,33,nan,1260759144")).detail == "rating: not a number");
+  CHECK(error_of(converter.convert("1,33,inf,1260759144")).detail == "rating: not a number");
   CHECK(error_of(converter.convert("1,33,5")).detail == "number of fields differs from the header");
   CHECK(error_of(converter.convert("1,33,5,")).detail == "at: is missing");
 }
@@ -43,6 +45,6 @@ TEST_CASE("a table of events needs its columns", "[import]") {
   CHECK(EventConverter(4, {}).convert("Type,Item_ID,user id,at,other")->line.empty());
   for (const char* header : {"userId,movieId,timestamp", "movieId,rating,timestamp", "a,b", "<xml>"}) {
     CAPTURE(header);
-    CHECK(error_of(EventConverter(4, {}).convert(header)).reason == "bad_event");
+    CHECK(error_of(EventConverter(4, {}).convert(header)).reason == "bad_header");
   }
 }

@@ -122,7 +122,7 @@ def titles(service, *paths):
 
 def test_the_list_shows_the_titles_of_a_feed(service, site, name):
     path = "/" + name("p")
-    site.pages["/feed"] = conditional(rss(path + "/", path + "-2"))
+    site.pages["/feed"] = conditional(rss(path + "/", path + "-2", age_s=3600))
     done = run(service, "--feed", site.url + "/feed")
     assert done.returncode == 0 and done.stdout.startswith(f"imported 2 items of {site.url}/feed (read as: feed) in "), done
     assert service.public().view(path, "a").status == 200  # as the tag reports the page
@@ -131,8 +131,9 @@ def test_the_list_shows_the_titles_of_a_feed(service, site, name):
 
     again = run(service, "--feed", site.url + "/feed")
     assert again.returncode == 0 and "found 1 documents unchanged since the last import" in again.stdout, again
-    assert report(service, "--feed", site.url + "/feed", "--force")["accepted"] == 2
-    assert [headers.get("If-None-Match") for _, headers in site.requests] == [None, '"v1"', None]
+    assert report(service, "--feed", site.url + "/feed", "--force")["unchanged"] == 1  # --force is about --prune only
+    assert report(service, "--feed", site.url + "/feed", "--limit-age", "30m")["too_old"] == 2  # another choice of entries
+    assert [headers.get("If-None-Match") for _, headers in site.requests] == [None, '"v1"', '"v1"', None]
 
 
 def test_a_dry_run_prints_the_items_and_puts_none(service, site, name):
@@ -181,6 +182,31 @@ def test_an_item_of_two_sources_is_deleted_when_both_have_lost_it(service, site,
     assert report(service, "--feed", site.url + "/b", "--prune")["deleted"] == 1 and not title(service, paths[0])
 
 
+def test_nothing_is_deleted_while_the_items_of_another_source_are_unknown(service, site, name, tmp_path):
+    paths = ["/" + name(f"p{number}") for number in range(4)]
+    arguments = ["--feed", site.url + "/feed", "--cache", str(tmp_path), "--prune"]
+    site.pages["/feed"] = rss(*paths)
+    assert report(service, *arguments)["deleted"] == 0
+    (tmp_path / "other.json").write_text("{")
+    site.pages["/feed"] = rss(*paths[1:])
+    refused = run(service, *arguments)
+    assert refused.returncode == 1 and title(service, paths[0]), refused
+    assert f"nothing was deleted, because the items of another source are not known: {tmp_path}/other.json: is damaged" in refused.stderr, refused
+    (tmp_path / "other.json").unlink()
+    assert report(service, *arguments)["deleted"] == 1 and not title(service, paths[0])
+
+
+def test_entries_without_a_date_keep_that_of_their_first_import_with_state_only(service, site, name):
+    path = "/" + name("p")
+    site.pages["/sitemap.xml"] = sitemap(f"https://example.org{path}")
+    arguments = ["--sitemap", site.url + "/sitemap.xml"]
+    remark = "found 1 entries without a date; they get the time of each import, unless --cache DIR keeps their first"
+    without = subprocess.run([CTL, "import", *arguments, "--base", f"http://{service.host}:{service.internal_port}"],
+                             capture_output=True, text=True, check=True, timeout=240)
+    assert remark in without.stdout, without
+    assert remark not in run(service, *arguments).stdout
+
+
 def test_old_entries_are_left_out_and_not_deleted(service, site, name):
     old, new = "/" + name("old"), "/" + name("new")
     site.pages["/feed"] = rss(old, age_s=100 * 86400).replace("</channel></rss>", "") + rss(new).partition("</link>")[2]
@@ -208,6 +234,36 @@ def test_sitemaps_are_read_through_their_indexes_once(service, site, name):
     site.pages["/d.xml"] = index(site.url + "/e.xml")
     deep = run(service, "--sitemap", site.url + "/sitemap.xml")
     assert f"{site.url}/e.xml: sitemaps are nested more than 3 deep" in deep.stderr and "/e.xml" not in site.paths()
+
+
+def test_a_sitemap_without_end_is_left(service, site, name):
+    pages = ["/" + name(f"page-{number}") for number in range(2)]
+    good = [f"/good-{number}.xml" for number in range(1000)]
+    site.pages |= dict.fromkeys(good, sitemap(f"https://example.org{pages[0]}"))
+    site.pages["/sitemap.xml"] = index(*(site.url + each for each in good))
+    done = run(service, "--sitemap", site.url + "/sitemap.xml")
+    assert done.returncode == 1 and "reading ended after 1,000 documents" in done.stderr, done
+    assert len(site.requests) == 1000 and title(service, pages[0])
+
+    site.requests.clear()
+    site.pages["/sitemap.xml"] = index(*(f"{site.url}/gone-{number}.xml" for number in range(9)), site.url + good[0],
+                                       *(f"{site.url}/away-{number}.xml" for number in range(30)))
+    done = run(service, "--sitemap", site.url + "/sitemap.xml")
+    assert done.returncode == 1 and "reading ended after 10 documents in a row that cannot be read" in done.stderr, done
+    assert len(site.requests) == 1 + 9 + 1 + 10
+
+
+def test_a_password_of_a_source_is_not_published(service, site, name):
+    path = "/" + name("p")
+    site.pages |= {"/feed": rss(path, base=""), "/sitemap.xml": index("/a.xml", "/gone.xml"), "/a.xml": sitemap(path + "-2")}
+    secret = site.url.replace("http://", "http://user:pa55word@")
+    for arguments in (["--feed", secret + "/feed"], ["--sitemap", secret + "/sitemap.xml"]):
+        done = run(service, *arguments)
+        assert "imported 1 items" in done.stdout and "pa55word" not in done.stdout + done.stderr, done
+    assert f"{site.url}/gone.xml: there is nothing at this address (404)" in done.stderr
+    assert all(headers["Authorization"] for _, headers in site.requests)
+    stored = [service.internal().get("/api/items/" + each.replace("/", "%2F")).json()["url"] for each in (path, path + "-2")]
+    assert stored == [site.url + path, site.url + path + "-2"]
 
 
 def cut(handler):
@@ -282,6 +338,16 @@ def test_the_newer_of_two_entries_with_an_id_is_taken(service, site, name):
     assert title(service, path) == f"Title of {path}?v=2"
 
 
+def test_longer_texts_of_repeated_ids_stay_within_the_limit_of_a_request(service, name, tmp_path):
+    item, rows = name("i"), ["id,title,text,published_at"]
+    rows += [f"{item}-{number},Title,short,2020-01-01" for number in range(900)]
+    rows += [f"{item}-{number},Title,{'long ' * 2500},2020-01-02" for number in range(900)]
+    (tmp_path / "items.csv").write_text("\n".join(rows) + "\n")
+    done = report(service, "--csv", str(tmp_path / "items.csv"), "--id", "guid")
+    assert (done["rejected"], done["duplicates"]) == (0, 900) and done["accepted"] >= 900
+    assert service.internal().get(f"/api/items/{item}-899").json()["published_at"] == 1577923200
+
+
 def test_a_folder_of_markdown_is_imported(service, name, tmp_path):
     slug = name("post")
     (tmp_path / "posts").mkdir()
@@ -298,10 +364,11 @@ def test_a_folder_of_markdown_is_imported(service, name, tmp_path):
 
 def test_an_entry_that_freshet_rejects_is_named(service, site, name):
     path = "/" + name("p")
-    site.pages["/feed"] = rss(path).replace("</channel>", "<item><title>No link</title></item></channel>")
-    done = run(service, "--feed", site.url + "/feed")
-    assert done.returncode == 1 and "entry 2: has no id by the rule path" in done.stderr, done
-    assert "skipped 1: has no id by the rule path, first entry 2" in done.stdout and title(service, path)
+    site.pages["/feed"] = conditional(rss(path).replace("</channel>", "<item><title>No link</title></item></channel>"))
+    for _ in range(2):  # an unchanged document is read again
+        done = run(service, "--feed", site.url + "/feed")
+        assert done.returncode == 1 and "entry 2: has no id by the rule path" in done.stderr, done
+        assert "skipped 1: has no id by the rule path, first entry 2" in done.stdout and title(service, path)
 
 
 def test_ratings_and_reactions_are_imported_with_their_times(service, name, tmp_path):
@@ -323,6 +390,17 @@ def test_ratings_and_reactions_are_imported_with_their_times(service, name, tmp_
     done = subprocess.run([CTL, "import-events", "-", "--kind", "vote=reply", "--json", "--state", service.state],
                           input=events, capture_output=True, text=True, check=True, timeout=240)
     assert json.loads(done.stdout) == {"accepted": 2, "rejected": 0, "left_out": {"views, which are counted when they happen": 1}}
+
+
+def test_long_lines_of_events_are_sent_within_the_limit_of_a_request(service, name):
+    reader, item = name("u"), name("i")
+    service.put(item)
+    event = {"user": "x" * 10_000, "item": item, "at": 1600000000, "type": "like"}
+    events = "".join(json.dumps(each) + "\n" for each in [event] * 998 + [event | {"user": reader}])
+    done = subprocess.run([CTL, "import-events", "-", "--json", "--state", service.state],
+                          input=events, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 1, done
+    assert json.loads(done.stdout) == {"accepted": 1, "rejected": 998, "left_out": {}}
 
 
 def test_the_schedule_runs_imports(service, site, name, tmp_path):

@@ -69,7 +69,7 @@ class Units(unittest.TestCase):
     def test_the_unit_of_imports_has_the_sandbox_of_the_model_download_but_reaches_the_internet(self):
         download, unit = directives(read("freshet-fetch-model.service")), directives(read("freshet-import@.service"))
         self.assertEqual(download.pop("IPAddressDeny"), ["any"])
-        own = {"Description", "ExecStart"}
+        own = {"Description", "ExecStart", "MemoryMax"}
         self.assertEqual({name for name in download.keys() | unit.keys() if download.get(name) != unit.get(name)}, own)
         self.assertIn(" --public-only ", unit["ExecStart"][0])
         timer = directives(read("freshet-import@.timer"))

@@ -41,8 +41,7 @@ void add_source_options(CLI::App& app, ImportOptions& options) {
       ->type_name("NAME");
   app.add_flag("-n,--dry-run", options.dry_run, "print the items as NDJSON, write nothing");
   app.add_flag("--prune", options.prune, "delete items of earlier imports that are gone from the source");
-  app.add_flag("--force", options.force,
-               "delete more than a third of the items, too; read unchanged documents again");
+  app.add_flag("--force", options.force, "with --prune: delete more than a third of the items, too");
   app.add_option("--limit-age", options.limit_age, "leave out entries that are older, such as 90d or 12h")
       ->type_name("AGE");
   app.add_option("--cache", options.cache,

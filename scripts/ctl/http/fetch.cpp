@@ -38,16 +38,43 @@ std::string address_text(const sockaddr& address) {
   return inet_ntop(address.sa_family, bytes, text.data(), text.size()) != nullptr ? text.data() : "";
 }
 
+std::string in_lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 // In lower case, without brackets; empty if `url` has none.
 std::string host_of(const std::string& url) {
   std::string out = url_part(url, CURLUPART_HOST).value_or("");
   if (out.starts_with('[') && out.ends_with(']')) out = out.substr(1, out.size() - 2);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
+  return in_lower_case(out);
+}
+
+// The place of the authority (user:password@host:port) in a URL.
+std::pair<std::size_t, std::size_t> authority_of(std::string_view url) {
+  const std::size_t colon = url.find("://");
+  const std::size_t begin =
+      colon == std::string_view::npos ? url.size() : url.find_first_not_of('/', colon + 1);
+  if (begin >= url.size()) return {url.size(), url.size()};
+  return {begin, std::min(url.find_first_of("/?#", begin), url.size())};
+}
+
+// "user:password@"; empty if the URL has none.
+std::string_view credentials_of(std::string_view url) {
+  const auto [begin, end] = authority_of(url);
+  const std::string_view authority = url.substr(begin, end - begin);
+  const std::size_t at = authority.rfind('@');
+  return at == std::string_view::npos ? std::string_view() : authority.substr(0, at + 1);
+}
+
+// "https://example.org:8443", in lower case.
+std::string origin_of(const std::string& url) {
+  const std::string plain = without_credentials(url);
+  return in_lower_case(plain.substr(0, authority_of(plain).second));
 }
 
 tl::unexpected<Error> not_fetched(const std::string& url, const std::string& why) {
-  return fail(ErrorCode::kUnavailable, "not_fetched", {}, url + ": " + why);
+  return fail(ErrorCode::kUnavailable, "not_fetched", {}, without_credentials(url) + ": " + why);
 }
 
 std::string too_large(std::uint64_t max_bytes) {
@@ -140,6 +167,11 @@ bool is_web_url(std::string_view text) {
   return starts("http://") || starts("https://");
 }
 
+std::string without_credentials(std::string url) {
+  url.erase(authority_of(url).first, credentials_of(url).size());
+  return url;
+}
+
 Result<std::string> unpack_gzip(std::string data, std::uint64_t max_bytes) {
   if (!data.starts_with("\x1f\x8b")) return data;
   constexpr int kGzip = 16 + MAX_WBITS;
@@ -150,7 +182,12 @@ Result<std::string> unpack_gzip(std::string data, std::uint64_t max_bytes) {
   stream.avail_in = static_cast<uInt>(data.size());
   std::string out;
   std::array<char, 65536> block;
-  for (int state = Z_OK; state != Z_STREAM_END;) {
+  const auto is_padding = [&] {
+    return std::all_of(stream.next_in, stream.next_in + stream.avail_in,
+                       [](Bytef byte) { return byte == 0; });
+  };
+  for (int state = Z_OK; state != Z_STREAM_END || !is_padding();) {
+    if (state == Z_STREAM_END) inflateReset(&stream);  // the next member
     stream.next_out = reinterpret_cast<Bytef*>(block.data());
     stream.avail_out = static_cast<uInt>(block.size());
     state = inflate(&stream, Z_NO_FLUSH);
@@ -165,10 +202,14 @@ Result<std::string> unpack_gzip(std::string data, std::uint64_t max_bytes) {
 Fetcher::Fetcher(FetchOptions options)
     : options_(std::move(options)),
       special_networks_(std::move(*NetworkSet::parse(kSpecialNetworks))),
-      transfer_(std::make_unique<Transfer>()) {}
+      transfer_(std::make_unique<Transfer>()) {
+  std::ranges::transform(options_.allowed_hosts, options_.allowed_hosts.begin(), in_lower_case);
+}
 Fetcher::~Fetcher() = default;
 
-Result<Fetcher::Hop> Fetcher::request(const std::string& url, const Validators& validators) {
+Result<Fetcher::Hop> Fetcher::request(std::string url, const Validators& validators) {
+  if (credentials_of(url).empty() && origin_of(url) == origin_of(options_.credentials))
+    url.insert(authority_of(url).first, credentials_of(options_.credentials));
   Transfer& transfer = *transfer_;
   CURL* const curl = transfer.curl.get();
   curl_easy_reset(curl);
@@ -240,6 +281,7 @@ Result<Document> Fetcher::fetch(const std::string& url, const Validators& valida
   auto text = unpack_gzip(std::move(transfer_->body), options_.max_bytes);
   if (!text) return not_fetched(out.url, text.error().detail);
   out.body = std::move(*text);
+  out.url = without_credentials(std::move(out.url));
   return out;
 }
 

@@ -195,8 +195,12 @@ Result<HttpReply> HttpClient::exchange(const HttpRequest& request) {
 
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   CURLcode code = curl_easy_perform(curl);
-  while (is_backlog_full(address_, curl, code) && std::chrono::steady_clock::now() < deadline) {
+  while (is_backlog_full(address_, curl, code)) {
     std::this_thread::sleep_for(kBacklogPause);
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0) break;
+    set(CURLOPT_TIMEOUT_MS, static_cast<long>(left));
     code = curl_easy_perform(curl);
   }
   const bool is_complete = (code == CURLE_OK && transfer.has_headers) || transfer.is_unexpected;

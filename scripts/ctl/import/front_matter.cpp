@@ -13,31 +13,50 @@ namespace freshet::ctl {
 namespace {
 
 constexpr std::size_t kMaxBytes = 64UL * 1024;
-constexpr std::size_t kMaxValues = 200;  // of a name; items have at most 100 tags
-constexpr std::size_t kMaxMembers = 1000;
+constexpr std::size_t kMaxValues = 200;      // of a name; items have at most 100 tags
+constexpr std::size_t kMaxVisited = 20'000;  // values and members, repetitions by aliases included
+constexpr int kMaxTableDepth = 3;            // permalinks.page
 
 tl::unexpected<Error> bad(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_front_matter", {}, std::move(detail));
 }
 
+struct TooManyValues {};
+
+// Bounds the work for a text: aliases can repeat values, also within themselves.
+class Budget {
+ public:
+  // Throws TooManyValues.
+  void spend(std::size_t values) {
+    if (values > left_) throw TooManyValues();
+    left_ -= values;
+  }
+
+ private:
+  std::size_t left_ = kMaxVisited;
+};
+
 std::string scalar(const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : ""; }
 
 // A value, or the name of a value with members.
-std::string name_of(const YAML::Node& node) {
+std::string name_of(const YAML::Node& node, Budget& budget) {
+  budget.spend(1);
   if (!node.IsMap()) return scalar(node);
+  budget.spend(node.size());
   for (const char* const name : {"name", "title"}) {
     if (const YAML::Node named = node[name]) return scalar(named);
   }
   return {};
 }
 
-void add_yaml(FrontMatter& out, const std::string& name, const YAML::Node& value) {
-  if (!value.IsSequence()) return out.add(name, name_of(value), false);
+void add_yaml(FrontMatter& out, const std::string& name, const YAML::Node& value, Budget& budget) {
+  if (!value.IsSequence()) return out.add(name, name_of(value, budget), false);
   for (const YAML::Node& each : value) {
     if (!each.IsSequence()) {
-      out.add(name, name_of(each), true);
+      out.add(name, name_of(each, budget), true);
       continue;
     }
+    budget.spend(1 + each.size());
     for (const YAML::Node& nested : each) out.add(name, scalar(nested), true);
   }
 }
@@ -50,18 +69,16 @@ std::optional<std::string_view> prefix_in(std::string_view table) {
   return std::nullopt;
 }
 
-// Aliases can repeat a map, also within itself: `members_left` ends this.
-void add_members(FrontMatter& out, std::string_view prefix, const YAML::Node& map,
-                 std::size_t& members_left) {
+void add_members(FrontMatter& out, std::string_view prefix, const YAML::Node& map, int depth,
+                 Budget& budget) {
   for (const auto& pair : map) {
-    if (members_left == 0) return;
-    --members_left;
+    budget.spend(1);
     const std::string name = std::string(prefix) + scalar(pair.first);
     const auto nested = prefix_in(name);
-    if (nested && pair.second.IsMap())
-      add_members(out, *nested, pair.second, members_left);
+    if (nested && pair.second.IsMap() && depth < kMaxTableDepth)
+      add_members(out, *nested, pair.second, depth + 1, budget);
     else
-      add_yaml(out, name, pair.second);
+      add_yaml(out, name, pair.second, budget);
   }
 }
 
@@ -200,9 +217,11 @@ Result<FrontMatter> parse_yaml(std::string_view text) {
     FrontMatter out;
     if (root.IsNull()) return out;
     if (!root.IsMap()) return bad("has front matter that is not a list of names and values");
-    std::size_t members_left = kMaxMembers;
-    add_members(out, "", root, members_left);
+    Budget budget;
+    add_members(out, "", root, 1, budget);
     return out;
+  } catch (const TooManyValues&) {
+    return bad("has front matter with more than " + std::to_string(kMaxVisited) + " values");
   } catch (const YAML::Exception& error) {
     // The line of the file: front matter begins in its second.
     const std::string line = error.mark.is_null() ? "" : "line " + std::to_string(error.mark.line + 2) + ": ";

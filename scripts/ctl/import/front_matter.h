@@ -46,7 +46,8 @@ struct MarkdownFile {
 Result<MarkdownFile> split_front_matter(std::string_view text);
 
 // Parses text that is front matter only. YAML aliases are followed only as deep as FrontMatter
-// reads. Errors: kInvalid "bad_front_matter", with the line in the detail.
+// reads, and what they repeat counts. Errors: kInvalid "bad_front_matter", with the line in the
+// detail.
 Result<FrontMatter> parse_yaml(std::string_view text);
 Result<FrontMatter> parse_toml(std::string_view text);
 

@@ -39,6 +39,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMaxSitemapDepth = 3;
 constexpr std::size_t kDetectedBytes = 4096;
 constexpr std::int64_t kMaxListedEntries = 20;
+constexpr std::size_t kMaxDocuments = 1000, kMaxItems = 500'000;  // of an import
+constexpr int kMaxFailures = 10;                                  // of documents, in a row
+constexpr milliseconds kLockPatience{600'000};
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 
 std::string to_line(const SourceItem& item, const ItemId& id, UnixSeconds published) {
@@ -103,28 +106,35 @@ std::optional<SourceFormat> detect(std::istream& in) {
   return detect_format(beginning);
 }
 
+// Where the source is, as it may be shown.
+std::string place_of(const SourceChoice& source) {
+  return is_web_url(source.location) ? without_credentials(source.location) : source.location;
+}
+
 class SourceImport {
  public:
-  // `oldest`: entries before it are left out. `state`: of earlier runs. `http`: null for a dry run.
-  SourceImport(const ImportOptions& options, IdRule rule, UnixSeconds oldest, SourceState state,
-               HttpClient* http)
+  // `oldest`: entries before it are left out. `state`: of earlier runs; without a target if none is
+  // kept. `http`: null for a dry run.
+  SourceImport(const SourceChoice& source, const ImportOptions& options, IdRule rule, UnixSeconds oldest,
+               SourceState state, HttpClient* http)
       : options_(options),
         rule_(std::move(rule)),
         earlier_(std::move(state)),
         http_(http),
-        fetcher_({options.public_only, options.hosts, options.max_bytes, seconds(options.timeout_s)}),
+        fetcher_({source.location, options.public_only, options.hosts, options.max_bytes,
+                  seconds(options.timeout_s)}),
         oldest_(oldest),
         progress_(stderr, options.quiet) {
-    const std::string ids_depend_on = rule_.text() + '\n' + options.base_url;
-    can_be_unchanged_ = !options.force && earlier_.rule == ids_depend_on;
+    const std::string items_depend_on = rule_.text() + '\n' + options.base_url + '\n' + options.limit_age;
+    can_be_unchanged_ = earlier_.rule == items_depend_on;
     next_.source = earlier_.source;
     next_.target = earlier_.target;
-    next_.rule = ids_depend_on;
+    next_.rule = items_depend_on;
   }
 
   Result<void> read(const SourceChoice& source) {
     auto ok = source.format == SourceFormat::kMarkdown ? read_folder(source.location)
-                                                       : read_document(source.location, source.format, 0);
+                                                       : read_document(place_of(source), source.format, 0);
     if (fatal_) return tl::unexpected(*fatal_);
     if (!ok && total_ == 0) return ok;
     if (!ok) note_problem(ok.error());
@@ -133,11 +143,11 @@ class SourceImport {
   }
 
   // `elsewhere`: items of other sources, which are not deleted.
-  Result<void> prune(const std::set<std::string>& elsewhere) {
+  Result<void> prune(const Result<std::set<std::string>>& elsewhere) {
     std::map<std::string, UnixSeconds> own = earlier_.ids;
-    if (is_complete())
+    if (is_complete() && elsewhere)
       std::erase_if(own, [&](const auto& each) {
-        return elsewhere.contains(each.first) && !present_.contains(each.first);
+        return elsewhere->contains(each.first) && !present_.contains(each.first);
       });
     const PruneDecision decision = decide_prune(own, present_, oldest_);
     // Items that are not deleted now may be later.
@@ -145,12 +155,15 @@ class SourceImport {
     if (!options_.prune || decision.gone.empty()) return {};
     if (!is_complete()) {
       prune_refusal_ = "nothing was deleted, because a part of the source could not be read";
+    } else if (!elsewhere) {
+      prune_refusal_ = "nothing was deleted, because the items of another source are not known: " +
+                       printable(elsewhere.error().detail);
     } else if (decision.is_too_much && !options_.force) {
       prune_refusal_ = fmt::format(
           "nothing was deleted: {} of {} items are gone from the source, more than a third; --force deletes "
           "them",
           format_number(static_cast<std::int64_t>(decision.gone.size())),
-          format_number(static_cast<std::int64_t>(own.size())));
+          format_number(static_cast<std::int64_t>(decision.considered)));
     } else {
       for (const std::string& id : decision.gone) {
         if (auto ok = remove(id); !ok) return ok;
@@ -161,13 +174,19 @@ class SourceImport {
     return {};
   }
 
-  const SourceState& state() const { return next_; }
+  // To be stored. If an entry was refused, the next import reads all documents, to report it again.
+  const SourceState& state() {
+    if (skipped_ + rejected_ > 0) next_.documents.clear();
+    return next_;
+  }
 
   int finish() {
     progress_.clear();
     if (skipped_ + rejected_ > kMaxListedEntries)
       ctl::print(stderr, "… and {} more\n", format_number(skipped_ + rejected_ - kMaxListedEntries));
     for (const std::string& each : problems_) ctl::print(stderr, "{}\n", each);
+    if (unlisted_problems_ > 0)
+      ctl::print(stderr, "… and {} more documents that cannot be read\n", format_number(unlisted_problems_));
     if (!prune_refusal_.empty()) ctl::print(stderr, "{}\n", prune_refusal_);
     options_.json ? report() : print_summary(options_.dry_run ? stderr : stdout);
     return skipped_ + rejected_ > 0 || !problems_.empty() || !prune_refusal_.empty() ? 1 : 0;
@@ -208,7 +227,10 @@ class SourceImport {
   }
 
   Result<void> read_document(const std::string& location, std::optional<SourceFormat> format, int depth) {
-    if (!visited_.insert(location).second) return {};
+    if (visited_.contains(location)) return {};
+    if (visited_.size() == kMaxDocuments)
+      return stop(fmt::format("reading ended after {} documents", format_number(kMaxDocuments)));
+    visited_.insert(location);
     FRESHET_TRY(opened, open(location));
     SourceState::DocumentState document;
     if (opened->unchanged) {
@@ -225,13 +247,15 @@ class SourceImport {
       if (auto ok = parse(*opened, *format, document); !ok)
         return fail(ok.error().code, ok.error().reason, {}, location + ": " + ok.error().detail);
     }
+    failures_ = 0;
     for (const std::string& each : document.sitemaps) read_nested(each, depth + 1);
-    if (is_web_url(location)) next_.documents.emplace(location, std::move(document));
+    // Part of one may be unread.
+    if (is_web_url(location) && !is_over_) next_.documents.emplace(location, std::move(document));
     return {};
   }
 
   void read_nested(const std::string& sitemap, int depth) {
-    if (fatal_ || visited_.contains(sitemap)) return;
+    if (fatal_ || is_over_ || visited_.contains(sitemap)) return;
     auto ok =
         depth > kMaxSitemapDepth ? Result<void>(fail(ErrorCode::kInvalid, "too_deep", {},
                                                      fmt::format("{}: sitemaps are nested more than {} deep",
@@ -239,7 +263,18 @@ class SourceImport {
         : !is_web_url(sitemap)
             ? Result<void>(fail(ErrorCode::kInvalid, "bad_url", {}, sitemap + ": not an http or https URL"))
             : read_document(sitemap, SourceFormat::kSitemap, depth);
-    if (!ok) note_problem(ok.error());
+    if (ok) return;
+    note_problem(ok.error());
+    if (++failures_ == kMaxFailures && !is_over_)
+      note_problem(
+          stop(fmt::format("reading ended after {} documents in a row that cannot be read", kMaxFailures))
+              .value());
+  }
+
+  // Reads no more. The source is then not complete.
+  tl::unexpected<Error> stop(std::string why) {
+    is_over_ = true;
+    return fail(ErrorCode::kTooLarge, "source_too_large", {}, std::move(why));
   }
 
   Result<void> parse(OpenedDocument& opened, SourceFormat format, SourceState::DocumentState& document) {
@@ -278,7 +313,7 @@ class SourceImport {
     ++total_;
     const auto text = rule_.id_of(item);
     if (!text) {
-      skip(item.position, "has no id by the rule " + rule_.text());
+      skip(item.position, text.error().detail);
       return true;
     }
     const auto id = ItemId::parse(*text, "id");
@@ -286,7 +321,12 @@ class SourceImport {
       skip(item.position, "its id " + (id.error().detail.empty() ? "is not valid" : id.error().detail));
       return true;
     }
+    if (present_.size() >= kMaxItems && !present_.contains(id->str())) {
+      note_problem(stop(fmt::format("reading ended after {} items", format_number(kMaxItems))).value());
+      return false;
+    }
     // An entry without a date keeps the time of its first import.
+    if (!item.published_at && !item.updated_at) ++undated_;
     const UnixSeconds published = item.published_at ? *item.published_at
                                   : item.updated_at ? *item.updated_at
                                                     : known_time(id->str());
@@ -307,22 +347,25 @@ class SourceImport {
   }
 
   bool add(Pending entry) {
-    if (entry.line.size() > kMaxChunkBytes) {
+    if (entry.line.size() >= kMaxChunkBytes) {
       reject(entry, "is too large");
       return true;
     }
-    const auto known = pending_index_.find(entry.id);
-    if (known != pending_index_.end()) {
-      pending_[known->second] = std::move(entry);
-      return true;
-    }
-    if (pending_.size() == kMaxChunkLines || pending_bytes_ + entry.line.size() + 1 > kMaxChunkBytes) {
+    auto known = pending_index_.find(entry.id);
+    const bool is_new = known == pending_index_.end();
+    const std::size_t replaced = is_new ? 0 : pending_[known->second].line.size() + 1;
+    const std::size_t bytes = entry.line.size() + 1;
+    if ((is_new && pending_.size() == kMaxChunkLines) || pending_bytes_ - replaced + bytes > kMaxChunkBytes) {
       if (auto ok = flush(); !ok) {
         fatal_ = ok.error();
         return false;
       }
+    } else if (!is_new) {
+      pending_[known->second] = std::move(entry);
+      pending_bytes_ += bytes - replaced;
+      return true;
     }
-    pending_bytes_ += entry.line.size() + 1;
+    pending_bytes_ += bytes;
     pending_index_.emplace(entry.id, pending_.size());
     pending_.push_back(std::move(entry));
     return true;
@@ -371,6 +414,10 @@ class SourceImport {
     ctl::print(stderr, "{}: {}\n", printable(what), printable(why));
   }
   void note_problem(const Error& error) {
+    if (static_cast<std::int64_t>(problems_.size()) >= kMaxListedEntries && !is_over_) {
+      ++unlisted_problems_;
+      return;
+    }
     problems_.push_back(printable(error.detail.empty() ? std::string(error.reason) : error.detail));
   }
 
@@ -401,6 +448,9 @@ class SourceImport {
                  printable(what.second), printable(reason.first));
     line(duplicates_, "found", "entries with the id of another one; the newer one was taken");
     line(too_old_, "left out", "entries that are older than --limit-age");
+    if (earlier_.target.empty())
+      line(undated_, "found",
+           "entries without a date; they get the time of each import, unless --cache DIR keeps their first");
     line(unchanged_, "found", "documents unchanged since the last import");
     line(deleted_, options_.dry_run ? "would delete" : "deleted", "items that are gone from the source");
   }
@@ -440,7 +490,9 @@ class SourceImport {
   std::size_t pending_bytes_ = 0;
   std::optional<Error> fatal_;  // ended reading
   std::int64_t total_ = 0, accepted_ = 0, rejected_ = 0, skipped_ = 0, duplicates_ = 0, too_old_ = 0,
-               unchanged_ = 0, deleted_ = 0;
+               unchanged_ = 0, deleted_ = 0, undated_ = 0, unlisted_problems_ = 0;
+  int failures_ = 0;      // documents in a row that could not be read
+  bool is_over_ = false;  // a limit ended reading
   std::map<std::pair<std::string, std::string>, Reason> reasons_;  // (outcome, reason)
   std::vector<std::string> problems_;                              // why the source is not complete
   std::string prune_refusal_;
@@ -503,19 +555,26 @@ Result<int> import_source(const SourceChoice& source, const ImportOptions& optio
   std::error_code ignored;
   const std::string name = !options.source.empty() ? options.source
                            : is_web_url(source.location)
-                               ? source.location
+                               ? place_of(source)
                                : fs::absolute(source.location, ignored).lexically_normal().string();
   const std::string state_file =
       folder.empty() ? std::string() : state_path(folder, name, address->display_url);
+  std::optional<StateLock> lock;
+  if (!state_file.empty() && !options.dry_run) {
+    auto taken = StateLock::take(folder, kLockPatience);
+    if (!taken && (options.prune || taken.error().reason != "state_file"))
+      return tl::unexpected(taken.error());
+    if (taken) lock.emplace(std::move(*taken));
+  }
   SourceState state;
   state.source = name;
   if (!state_file.empty()) state = read_state(state_file, name, address->display_url);
 
   std::optional<HttpClient> http;
   if (!options.dry_run) http.emplace(*address, kBulkTimeout);
-  SourceImport import(options, std::move(*rule), oldest, std::move(state), http ? &*http : nullptr);
+  SourceImport import(source, options, std::move(*rule), oldest, std::move(state), http ? &*http : nullptr);
   if (auto ok = import.read(source); !ok) return tl::unexpected(ok.error());
-  std::set<std::string> elsewhere;
+  Result<std::set<std::string>> elsewhere;
   if (options.prune) elsewhere = ids_of_other_sources(state_file, address->display_url);
   if (auto ok = import.prune(elsewhere); !ok) return tl::unexpected(ok.error());
   const int status = import.finish();

@@ -51,6 +51,14 @@ std::string percent_encoded(std::string_view path) {
   return out;
 }
 
+// WordPress's /?p=14, also of drafts and scheduled posts: many of them have the same path.
+bool is_plain_permalink(const std::string& url, std::string_view path) {
+  const std::string query = url_part(url, CURLUPART_QUERY).value_or("");
+  const bool names_post = query.starts_with("p=") || query.starts_with("page_id=");
+  const bool is_folder = url_part(url, CURLUPART_PATH).value_or("").ends_with('/');
+  return path == "/" ? !query.empty() : is_folder && names_post;
+}
+
 }  // namespace
 
 std::optional<std::string> path_id(const std::string& url) {
@@ -77,19 +85,23 @@ Result<IdRule> IdRule::parse(const std::string& text) {
   return rule;
 }
 
-std::optional<std::string> IdRule::id_of(const SourceItem& item) const {
+Result<std::string> IdRule::id_of(const SourceItem& item) const {
+  const auto none = [](std::string why) { return fail(ErrorCode::kInvalid, "no_id", {}, std::move(why)); };
   std::optional<std::string> out;
   if (pattern_) {
     std::string group;
     if (re2::RE2::PartialMatch(item.url, *pattern_, &group)) out = std::move(group);
   } else if (text_ == "path") {
     const bool has_no_host = item.url.starts_with('/') && !item.url.starts_with("//");
-    out = path_id(has_no_host ? "http://localhost" + item.url : item.url);
+    const std::string url = has_no_host ? "http://localhost" + item.url : item.url;
+    out = path_id(url);
+    if (out && is_plain_permalink(url, *out))
+      return none("has its id only in the query of its URL; choose another --id, such as guid");
   } else {
     out = text_ == "guid" ? item.guid : text_ == "url" ? item.url : item.slug;
   }
-  if (out && out->empty()) out.reset();
-  return out;
+  if (!out || out->empty()) return none("has no id by the rule " + text_);
+  return std::move(*out);
 }
 
 }  // namespace freshet::ctl

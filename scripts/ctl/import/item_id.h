@@ -25,8 +25,9 @@ class IdRule {
   // is searched for in the URL. Errors: kInvalid "bad_option".
   static Result<IdRule> parse(const std::string& text);
 
-  // nullopt if the entry has none under this rule.
-  std::optional<std::string> id_of(const SourceItem& item) const;
+  // Errors: kInvalid "no_id" if the entry has none under this rule, with a sentence without a full
+  // stop in the detail.
+  Result<std::string> id_of(const SourceItem& item) const;
   const std::string& text() const { return text_; }
 
  private:

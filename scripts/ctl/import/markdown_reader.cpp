@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <vector>
@@ -34,11 +36,16 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> te
   return std::ranges::find(texts, text) != texts.end();
 }
 
+tl::unexpected<Error> unreadable(const fs::path& path, const std::string& why) {
+  return fail(ErrorCode::kInvalid, "bad_folder", {}, path.string() + " cannot be read: " + why);
+}
+
 // At most the limit, up to a whole character.
-std::string read_text(const fs::path& path) {
+Result<std::string> read_text(const fs::path& path) {
   std::string text(kMaxFileBytes, '\0');
   std::ifstream in(path, std::ios::binary);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!in.is_open() || in.bad()) return fail(ErrorCode::kInvalid, "bad_file", {}, std::strerror(errno));
   text.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
   constexpr std::size_t kMaxCharacterBytes = 4;
   if (text.size() == kMaxFileBytes)
@@ -51,9 +58,11 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-FrontMatter read_config(const fs::path& path) {
-  const std::string text = read_text(path);
-  auto config = path.extension() == ".toml" ? parse_toml(text) : parse_yaml(text);
+// Empty if it is not valid.
+Result<FrontMatter> read_config(const fs::path& path) {
+  auto text = read_text(path);
+  if (!text) return unreadable(path, text.error().detail);
+  auto config = path.extension() == ".toml" ? parse_toml(*text) : parse_yaml(*text);
   return config ? std::move(*config) : FrontMatter();
 }
 
@@ -64,28 +73,28 @@ std::string jekyll_permalink(std::string_view style) {
   return std::string(style);
 }
 
-// The site whose configuration is in the folder.
-std::optional<Site> site_at(const fs::path& folder) {
+// The site whose configuration is in the folder, if there is one.
+Result<std::optional<Site>> site_at(const fs::path& folder) {
   for (const char* const name : {"hugo.toml", "hugo.yaml", "hugo.yml", "config.toml", "config.yaml",
                                  "config.yml", "config/_default/hugo.toml", "config/_default/config.toml"}) {
     if (!is_there(folder / name) || !is_there(folder / "content")) continue;
-    const FrontMatter config = read_config(folder / name);
+    FRESHET_TRY(config, read_config(folder / name));
     return Site{.generator = Generator::kHugo,
                 .content = folder / "content",
-                .base = std::string(config.first({"baseurl", "base_url"})),
-                .language = std::string(config.first({"languagecode", "defaultcontentlanguage"})),
-                .config = config};
+                .base = std::string(config->first({"baseurl", "base_url"})),
+                .language = std::string(config->first({"languagecode", "defaultcontentlanguage"})),
+                .config = *config};
   }
   if (!is_there(folder / "_config.yml")) return std::nullopt;
-  const FrontMatter config = read_config(folder / "_config.yml");
-  Site site{.base = std::string(config.first({"url"})),
-            .permalink = std::string(config.first({"permalink"})),
-            .language = std::string(config.first({"language", "lang"}))};
+  FRESHET_TRY(config, read_config(folder / "_config.yml"));
+  Site site{.base = std::string(config->first({"url"})),
+            .permalink = std::string(config->first({"permalink"})),
+            .language = std::string(config->first({"language", "lang"}))};
   const bool is_hexo = is_there(folder / "source" / "_posts");
   site.generator = is_hexo ? Generator::kHexo : Generator::kJekyll;
   site.content = is_hexo ? folder / "source" : folder;
   if (!is_hexo) {
-    site.base += config.first({"baseurl"});
+    site.base += config->first({"baseurl"});
     site.permalink = jekyll_permalink(site.permalink);
   } else if (site.permalink.empty()) {
     site.permalink = ":year/:month/:day/:title/";
@@ -93,12 +102,13 @@ std::optional<Site> site_at(const fs::path& folder) {
   return site;
 }
 
-Site site_of(const fs::path& folder, std::string_view base_url) {
+Result<Site> site_of(const fs::path& folder, std::string_view base_url) {
   Site site{.content = folder, .permalink = jekyll_permalink("")};
   fs::path at = folder;
   for (int above = 0; above <= 2; ++above, at = at.parent_path()) {
-    if (auto found = site_at(at)) {
-      site = std::move(*found);
+    FRESHET_TRY(found, site_at(at));
+    if (*found) {
+      site = std::move(**found);
       break;
     }
   }
@@ -327,28 +337,36 @@ class PageReader {
 };
 
 // The files to read, sorted.
-std::vector<fs::path> find_files(const fs::path& folder, const Site& site) {
+Result<std::vector<fs::path>> find_files(const fs::path& folder, const Site& site) {
   // Reads only the content of a whole site. Jekyll's is the site.
   const fs::path root =
       site.content.lexically_relative(folder).string().starts_with("..") ? folder : site.content;
   std::vector<fs::path> files;
   std::error_code error;
-  fs::recursive_directory_iterator at(root, fs::directory_options::skip_permission_denied, error), end;
+  fs::recursive_directory_iterator at(root, error), end;
+  fs::path last = root;
   for (; !error && at != end; at.increment(error)) {
     std::error_code ignored;
+    last = at->path();
     if (at->is_directory(ignored) && is_left_out(at->path().filename().string()))
       at.disable_recursion_pending();
     // Not pipes and devices, which would block.
     if (at->is_regular_file(ignored) && (is_markdown(at->path()) || is_html(at->path())))
       files.push_back(at->path());
   }
+  if (error) return unreadable(last, error.message());
   std::ranges::sort(files);
   return files;
 }
 
 // Delivers the page's item, or reports why there is none. False if the sink wants no more.
 bool read_page(const Site& site, const Page& page, const SourceSink& sink) {
-  const std::string text = read_text(page.path);
+  const auto read = read_text(page.path);
+  if (!read) {
+    sink.skipped(page.position, "cannot be read: " + read.error().detail);
+    return true;
+  }
+  const std::string& text = *read;
   const bool is_text = text.find('\0') == std::string::npos;
   if (is_html(page.path) && !text.starts_with("---") && !text.starts_with("+++")) return true;
   if (!is_text || !utf8::is_valid(text)) {
@@ -372,12 +390,12 @@ Result<void> read_markdown(const fs::path& folder, std::string_view base_url, co
   const fs::path root = fs::canonical(folder, error);
   if (error || !fs::is_directory(root, error))
     return fail(ErrorCode::kInvalid, "bad_folder", {}, "is not a folder");
-  const Site site = site_of(root, base_url);
-  const std::vector<fs::path> files = find_files(root, site);
-  if (std::ranges::none_of(files, is_markdown))
+  FRESHET_TRY(site, site_of(root, base_url));
+  FRESHET_TRY(files, find_files(root, *site));
+  if (std::ranges::none_of(*files, is_markdown))
     return fail(ErrorCode::kInvalid, "bad_folder", {}, "contains no Markdown files");
-  for (const fs::path& path : files) {
-    if (!read_page(site, page_at(path, root, site), sink)) return {};
+  for (const fs::path& path : *files) {
+    if (!read_page(*site, page_at(path, root, *site), sink)) return {};
   }
   return {};
 }

@@ -1,14 +1,18 @@
 #include "scripts/ctl/import/source_state.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "core/base/json.h"
 #include "scripts/ctl/replay/event_log.h"
@@ -17,6 +21,8 @@ namespace freshet::ctl {
 namespace {
 
 constexpr json::Limits kStateLimits{8, 50'000'000};
+constexpr std::chrono::hours kForgottenAfter{30 * 24};
+constexpr milliseconds kLockPause{50};
 
 std::vector<std::string> texts_of(json::Value array) {
   std::vector<std::string> out;
@@ -111,26 +117,61 @@ Result<void> write_state(const std::string& path, const SourceState& state) {
               path + ": " + (error ? error.message() : std::strerror(errno)));
 }
 
-std::set<std::string> ids_of_other_sources(const std::string& path, const std::string& target) {
+Result<std::set<std::string>> ids_of_other_sources(const std::string& path, const std::string& target) {
   namespace fs = std::filesystem;
   std::set<std::string> out;
   std::error_code error;
-  for (const auto& each : fs::directory_iterator(fs::path(path).parent_path(), error)) {
+  const auto unreadable = [](const fs::path& which, const std::string& why) {
+    return fail(ErrorCode::kUnavailable, "state_file", {}, which.string() + ": " + why);
+  };
+  const fs::path folder = fs::path(path).parent_path();
+  fs::directory_iterator at(folder, error), end;
+  if (error == std::errc::no_such_file_or_directory) return out;
+  for (; !error && at != end; at.increment(error)) {
+    const auto& each = *at;
     if (each.path() == path || each.path().extension() != ".json") continue;
+    const auto written = each.last_write_time(error);
+    if (error) return unreadable(each.path(), error.message());
+    if (fs::file_time_type::clock::now() - written > kForgottenAfter) continue;
     auto text = read_file(each.path().string());
-    const auto state = text ? parse_source_state(std::move(*text)) : std::nullopt;
-    if (!state || state->target != target) continue;
+    if (!text) return unreadable(each.path(), "cannot be read");
+    const auto state = parse_source_state(std::move(*text));
+    if (!state) return unreadable(each.path(), "is damaged; delete it and import its source again");
+    if (state->target != target) continue;
     for (const auto& [id, published] : state->ids) out.insert(id);
   }
+  if (error) return unreadable(folder, error.message());
   return out;
+}
+
+Result<StateLock> StateLock::take(const std::string& folder, milliseconds patience) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  StateLock lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (lock.fd_ < 0 || ::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (lock.fd_ < 0 || errno != EWOULDBLOCK)
+      return fail(ErrorCode::kUnavailable, "state_file", {}, folder + ": " + std::strerror(errno));
+    if (std::chrono::steady_clock::now() >= deadline)
+      return fail(ErrorCode::kConflict, "import_running", {},
+                  folder + " has been used by another import all the time; try again later");
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return lock;
+}
+StateLock::~StateLock() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 PruneDecision decide_prune(const std::map<std::string, UnixSeconds>& imported,
                            const std::map<std::string, UnixSeconds>& present, UnixSeconds oldest) {
   PruneDecision out;
-  for (const auto& [id, published] : imported)
-    if (published >= oldest && !present.contains(id)) out.gone.push_back(id);
-  out.is_too_much = out.gone.size() * 3 > imported.size();
+  for (const auto& [id, published] : imported) {
+    if (published < oldest) continue;
+    ++out.considered;
+    if (!present.contains(id)) out.gone.push_back(id);
+  }
+  out.is_too_much = out.gone.size() * 3 > out.considered;
   return out;
 }
 

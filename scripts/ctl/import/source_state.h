@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -23,7 +24,7 @@ struct SourceState {
   };
 
   std::string source, target;                      // a state file belongs to one source and one service
-  std::string rule;                                // options that the ids depend on
+  std::string rule;                                // options that the items depend on
   std::map<std::string, UnixSeconds> ids;          // imported items → publish time
   std::map<std::string, DocumentState> documents;  // by URL; only those that were read completely
   bool operator==(const SourceState&) const = default;
@@ -41,14 +42,31 @@ SourceState read_state(const std::string& path, const std::string& source, const
 // "state_file".
 Result<void> write_state(const std::string& path, const SourceState& state);
 
-// The items that other sources of the same service have, by their files next to `path`.
-std::set<std::string> ids_of_other_sources(const std::string& path, const std::string& target);
+// The items that other sources of the same service have, by their files next to `path`. A source
+// that was not imported for 30 days has none. Errors: kUnavailable "state_file" if a file cannot be
+// read.
+Result<std::set<std::string>> ids_of_other_sources(const std::string& path, const std::string& target);
+
+// Holds the folder of state files, so that another import neither reads nor writes them meanwhile.
+class StateLock {
+ public:
+  // Creates the folder, and waits while another import holds it. Errors: kUnavailable "state_file";
+  // kConflict "import_running" after `patience`.
+  static Result<StateLock> take(const std::string& folder, milliseconds patience);
+  StateLock(StateLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~StateLock();
+
+ private:
+  explicit StateLock(int fd) : fd_(fd) {}
+  int fd_;
+};
 
 // Which items to delete: those of `imported` that are not in `present` and were published at
 // `oldest` or later. Pure.
 struct PruneDecision {
   std::vector<std::string> gone;
-  bool is_too_much = false;  // more than a third of all
+  std::size_t considered = 0;  // published at `oldest` or later
+  bool is_too_much = false;    // more than a third of these
 };
 PruneDecision decide_prune(const std::map<std::string, UnixSeconds>& imported,
                            const std::map<std::string, UnixSeconds>& present, UnixSeconds oldest);

@@ -51,7 +51,7 @@ struct ImportOptions {
   std::string cache;         // folder of what imports remember (source_state.h)
   std::string limit_age;     // "90d": leave out older entries; empty: none
   bool prune = false;        // delete items that are gone from the source
-  bool force = false;        // also more than a third; read unchanged documents, too
+  bool force = false;        // also more than a third
   bool dry_run = false;      // print the items instead
   bool public_only = false;  // refuse private addresses, except those of `hosts`
   std::vector<std::string> hosts;

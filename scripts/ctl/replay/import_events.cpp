@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -83,11 +84,17 @@ class EventImport {
       if (line.ends_with('\r')) line.pop_back();
       if (line.find_first_not_of(" \t") == std::string::npos) continue;
       const auto converted = converter_.convert(line);
+      if (!converted && converted.error().reason == "bad_header") return tl::unexpected(converted.error());
       if (!converted) {
         reject(number, reason_of(converted.error()));
       } else if (!converted->left_out.empty()) {
         ++left_out_[converted->left_out];
+      } else if (converted->line.size() >= kMaxChunkBytes) {
+        reject(number, "is too large");
       } else if (!converted->line.empty()) {
+        if (body_.size() + converted->line.size() + 1 > kMaxChunkBytes) {
+          if (auto ok = flush(); !ok) return ok;
+        }
         body_ += converted->line + '\n';
         numbers_.push_back(number);
       }
@@ -181,7 +188,8 @@ Result<bool> EventConverter::read_csv(std::string_view line, Event& event) {
   };
   if (has(&Event::user) && has(&Event::item) && has(&Event::at) && (has(&Event::rating) || has(&Event::type)))
     return false;
-  return bad_event("expected a header with user, item, timestamp, and rating or type, or JSON objects");
+  return fail(ErrorCode::kInvalid, "bad_header", {},
+              "expected a header with user, item, timestamp, and rating or type, or JSON objects");
 }
 
 Result<EventConverter::Converted> EventConverter::convert(std::string_view line) {
@@ -210,7 +218,7 @@ Result<EventConverter::Converted> EventConverter::interaction(const Event& event
     double rating = 0;
     const auto [end, error] =
         std::from_chars(event.rating.data(), event.rating.data() + event.rating.size(), rating);
-    if (error != std::errc() || end != event.rating.data() + event.rating.size())
+    if (error != std::errc() || end != event.rating.data() + event.rating.size() || !std::isfinite(rating))
       return bad_event("rating: not a number");
     if (rating < min_rating_) return Converted{{}, fmt::format("ratings below {}", min_rating_)};
     kind = "like";

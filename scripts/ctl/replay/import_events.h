@@ -27,7 +27,7 @@ class EventConverter {
     std::string line;      // JSON; empty if there is nothing to send
     std::string left_out;  // why the event is none that can be imported; empty otherwise
   };
-  // Errors: kInvalid, if the line cannot be read.
+  // Errors: kInvalid, if the line cannot be read; "bad_header" if it is the first of a table.
   Result<Converted> convert(std::string_view line);
 
  private:

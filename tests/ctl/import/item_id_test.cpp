@@ -12,7 +12,8 @@ using namespace freshet::ctl;
 namespace {
 
 std::optional<std::string> id_by(const std::string& rule, const SourceItem& item) {
-  return IdRule::parse(rule)->id_of(item);
+  const auto id = IdRule::parse(rule)->id_of(item);
+  return id ? std::optional(*id) : std::nullopt;
 }
 
 }  // namespace
@@ -59,6 +60,25 @@ TEST_CASE("an id is what its rule names", "[import]") {
   CHECK_FALSE(id_by("path", {}));
   item.url = "/posts/7-title/";  // of a folder without the address of its site
   CHECK(id_by("path", item) == "/posts/7-title");
+}
+
+TEST_CASE("a URL whose path is not its own is no id", "[import]") {
+  SourceItem item;
+  for (const char* url :
+       {"https://example.org/?p=14", "https://example.org?p=14", "/?p=14", "https://example.org/blog/?p=14",
+        "https://example.org/blog/?page_id=2&preview=true"}) {
+    CAPTURE(url);
+    item.url = url;
+    CHECK(freshet::test::error_of(IdRule::parse("path")->id_of(item)).detail ==
+          "has its id only in the query of its URL; choose another --id, such as guid");
+    CHECK(id_by("url", item) == url);
+  }
+  item.url = "https://example.org/";
+  CHECK(id_by("path", item) == "/");
+  item.url = "https://example.org/hello/?utm_source=feed";
+  CHECK(id_by("path", item) == "/hello");
+  item.url = "https://example.org/hello?p=2";
+  CHECK(id_by("path", item) == "/hello");
 }
 
 TEST_CASE("a rule is a name or an expression with a group", "[import]") {

@@ -1,5 +1,6 @@
 #include "scripts/ctl/import/markdown_reader.h"
 
+#include <unistd.h>
 #include <catch2/catch.hpp>
 
 #include "scripts/ctl/import/front_matter.h"
@@ -155,6 +156,33 @@ TEST_CASE("a folder that cannot be read is one sentence", "[import]") {
   CHECK(read_folder(folder.path()).error == "contains no Markdown files");
 }
 
+TEST_CASE("a file that cannot be read is skipped, a folder is an error", "[import]") {
+  const Folder folder;
+  folder.write("a.md", "text");
+  fs::create_symlink("/proc/self/mem", folder.path() / "b.md");  // reading its beginning fails
+  const Collected pages = read_folder(folder.path());
+  CHECK(pages.items.size() == 1);
+  REQUIRE(pages.skipped.size() == 1);
+  CHECK(pages.skipped[0] ==
+        std::pair<std::string, std::string>("b.md", "cannot be read: Input/output error"));
+
+  fs::create_symlink("/proc/self/mem", folder.path() / "_config.yml");
+  const std::string config = (folder.path() / "_config.yml").string();
+  CHECK(read_folder(folder.path()).error == config + " cannot be read: Input/output error");
+
+  const Folder other;
+  other.write("a.md", "text");
+  other.write("closed/b.md", "text");
+  fs::permissions(other.path(), fs::perms(0755));
+  fs::permissions(other.path() / "closed", fs::perms::none);
+  const bool is_root = geteuid() == 0;  // root may read everything
+  if (is_root) REQUIRE(seteuid(65534) == 0);
+  const Collected closed = read_folder(other.path());
+  if (is_root) REQUIRE(seteuid(0) == 0);
+  fs::permissions(other.path() / "closed", fs::perms(0755));
+  CHECK(closed.error == (other.path() / "closed").string() + " cannot be read: Permission denied");
+}
+
 TEST_CASE("a YAML bomb is not expanded", "[import]") {
   std::string bomb = "---\na: &a [x, x, x, x, x, x, x, x, x]\n";
   for (char name = 'b'; name <= 'z'; ++name) {
@@ -176,6 +204,21 @@ TEST_CASE("a YAML bomb is not expanded", "[import]") {
   const auto wide = split_front_matter(wide_text);
   REQUIRE(wide);
   CHECK(wide->front_matter.all({"tags"}).size() == 200);
+  const auto repeated = [](const std::string& what, const std::string& element, int times) {
+    std::string out = what + ": &" + what + " [";
+    for (int i = 0; i < times; ++i) out += element + ",";
+    return out + "]\n";
+  };
+  std::string names;
+  for (int i = 0; i < 900; ++i) names += "c" + std::to_string(i) + ": *b\n";
+  std::string map = "m: &m {";
+  for (int i = 0; i < 1000; ++i) map += "k" + std::to_string(i) + ": 1, ";
+  map += "}\n";
+  for (const std::string& bomb_in_time : {repeated("a", "x", 8000) + repeated("b", "*a", 5000) + names,
+                                          map + repeated("b", "*m", 5000) + names}) {
+    CHECK(front_matter_error("---\n" + bomb_in_time + "---\n") ==
+          "has front matter with more than 20000 values");
+  }
 }
 
 TEST_CASE("bad front matter is one sentence", "[import]") {

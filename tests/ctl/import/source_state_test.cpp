@@ -47,9 +47,6 @@ TEST_CASE("the state of an import is read as it was written", "[import]") {
   REQUIRE(write_state(path, state));
   CHECK(read_state(path, state.source, state.target) == state);
   CHECK(read_state(path, "another", state.target).ids.empty());
-  CHECK(ids_of_other_sources(path, state.target).empty());
-  CHECK(ids_of_other_sources(folder.path + "/new/another.json", state.target).size() == 2);
-  CHECK(ids_of_other_sources(folder.path + "/new/another.json", "http://192.0.2.1:8081").empty());
   CHECK(state_path(folder.path, state.source, "http://192.0.2.1:8081") !=
         state_path(folder.path, state.source, state.target));
   for (const char* damaged : {"", "{", "[]", R"({"ids":{}})"}) {
@@ -57,6 +54,45 @@ TEST_CASE("the state of an import is read as it was written", "[import]") {
     CHECK_FALSE(parse_source_state(damaged));
   }
   CHECK(error_of(write_state("/proc/none/state.json", state)).reason == "state_file");
+}
+
+TEST_CASE("other sources have the items of their state files", "[import]") {
+  const Folder folder;
+  const SourceState state = example();
+  const std::string path = state_path(folder.path, state.source, state.target);
+  const std::string another = folder.path + "/another.json";
+  CHECK(ids_of_other_sources(folder.path + "/none/another.json", state.target)->empty());
+  REQUIRE(write_state(path, state));
+  CHECK(ids_of_other_sources(path, state.target)->empty());
+  CHECK(ids_of_other_sources(another, state.target)->size() == 2);
+  CHECK(ids_of_other_sources(another, "http://192.0.2.1:8081")->empty());
+
+  const std::string damaged = folder.file("damaged.json", "{");
+  CHECK(error_of(ids_of_other_sources(another, state.target)).detail ==
+        damaged + ": is damaged; delete it and import its source again");
+  CHECK(ids_of_other_sources(damaged, state.target)->size() == 2);  // its own
+
+  const auto set_age = [&](const std::string& of, int days) {
+    std::filesystem::last_write_time(
+        of, std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * days));
+  };
+  set_age(damaged, 31);
+  set_age(path, 29);
+  CHECK(ids_of_other_sources(another, state.target)->size() == 2);
+  set_age(path, 31);
+  CHECK(ids_of_other_sources(another, state.target)->empty());
+  REQUIRE(write_state(path, state));
+  CHECK(ids_of_other_sources(another, state.target)->size() == 2);
+}
+
+TEST_CASE("one import at a time uses a folder of state files", "[import]") {
+  const Folder folder;
+  std::optional<StateLock> first(std::move(*StateLock::take(folder.path + "/new", milliseconds(0))));
+  CHECK(error_of(StateLock::take(folder.path + "/new", milliseconds(1))).reason == "import_running");
+  CHECK(StateLock::take(folder.path, milliseconds(0)));
+  first.reset();
+  CHECK(StateLock::take(folder.path + "/new", milliseconds(0)));
+  CHECK(error_of(StateLock::take("/proc/none", milliseconds(0))).reason == "state_file");
 }
 
 TEST_CASE("items that are gone are deleted, up to a third and not old ones", "[import]") {
@@ -79,6 +115,10 @@ TEST_CASE("items that are gone are deleted, up to a third and not old ones", "[i
   CHECK_FALSE(decide_prune(eight, present, at(0)).is_too_much);
   present.erase("c");
   CHECK(decide_prune(eight, present, at(0)).is_too_much);
+  // Old items, which are not considered, do not make room for more.
+  for (int old = 0; old < 100; ++old) eight.emplace("old" + std::to_string(old), at(0));
+  CHECK(decide_prune(eight, present, at(1)).considered == 8);
+  CHECK(decide_prune(eight, present, at(1)).is_too_much);
 }
 
 TEST_CASE("an age is a number and a unit", "[import]") {
