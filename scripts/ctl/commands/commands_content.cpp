@@ -31,9 +31,10 @@ void add_source_options(CLI::App& app, ImportOptions& options) {
   app.add_option("--markdown", options.markdown, "folder of Hugo, Jekyll or Hexo")->type_name("DIR");
   app.add_option("--csv", options.csv, "table with a header row")->type_name("FILE");
   app.add_option("--outbox", options.outbox, "outbox of an archive of Mastodon")->type_name("FILE");
-  app.add_option("--id", options.id,
-                 "id of an item: guid, url, path, slug, or a regular expression whose first group in the URL "
-                 "it is")
+  app.add_option(
+         "--id", options.id,
+         "id of an item: guid, url, path, slug, or a regular expression, matched against the URL, whose "
+         "first group is the id")
       ->capture_default_str()
       ->type_name("RULE");
   app.add_option("--base-url", options.base_url, "address of the site, for relative links")->type_name("URL");

@@ -9,11 +9,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "core/base/descriptor.h"
 #include "core/base/json.h"
 #include "scripts/ctl/replay/event_log.h"
 
@@ -29,13 +30,6 @@ std::vector<std::string> texts_of(json::Value array) {
   for (const json::Value& each : array.elements())
     if (each.is_string()) out.emplace_back(each.text());
   return out;
-}
-
-// So that the timer, which runs under the service's account, can read what root wrote.
-void give_to_owner_of_folder(const std::string& path) {
-  struct stat folder {};
-  if (::geteuid() != 0 || ::stat(std::filesystem::path(path).parent_path().c_str(), &folder) != 0) return;
-  static_cast<void>(::chown(path.c_str(), folder.st_uid, folder.st_gid) == 0);
 }
 
 std::string text_of(json::Value value) {
@@ -103,18 +97,33 @@ SourceState read_state(const std::string& path, const std::string& source, const
   return state && state->source == source && state->target == target ? std::move(*state) : empty;
 }
 
+// A file of its own, renamed when it is complete. Under root it gets the folder's owner, so that the
+// timer can read it; it is created anew, because the service could have put a link there.
 Result<void> write_state(const std::string& path, const SourceState& state) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  const std::string next = path + ".new";
-  std::ofstream file(next, std::ios::binary | std::ios::trunc);
-  file << to_json(state);
-  file.close();
-  give_to_owner_of_folder(next);
-  if (file && !error) std::filesystem::rename(next, path, error);
-  if (file && !error) return {};
-  return fail(ErrorCode::kUnavailable, "state_file", {},
-              path + ": " + (error ? error.message() : std::strerror(errno)));
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  std::string next = path + ".XXXXXX";
+  const int file = ::mkstemp(next.data());
+  const auto failed = [&] {
+    const std::string cause = std::strerror(errno);
+    if (file >= 0) ::unlink(next.c_str());
+    return fail(ErrorCode::kUnavailable, "state_file", {}, path + ": " + cause);
+  };
+  if (file < 0) return failed();
+  const Descriptor owned(file);
+  struct stat owner {};
+  if (::geteuid() == 0 &&
+      (::stat(folder.c_str(), &owner) != 0 || ::fchown(file, owner.st_uid, owner.st_gid) != 0))
+    return failed();
+  const std::string text = to_json(state);
+  for (std::string_view rest = text; !rest.empty();) {
+    const ssize_t written = ::write(file, rest.data(), rest.size());
+    if (written < 0) return failed();
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (::rename(next.c_str(), path.c_str()) != 0) return failed();
+  return {};
 }
 
 Result<std::set<std::string>> ids_of_other_sources(const std::string& path, const std::string& target) {
