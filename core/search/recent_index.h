@@ -2,9 +2,10 @@
 // for. A search of a few thousand recent items costs microseconds here, and milliseconds in Xapian.
 //
 // Items are loaded when a search first needs their time range, some thousand in each search until
-// all are there, and a term's postings when a search first names it. When a slice has changed, its items' dates and fingerprints (kItemStateSlot) are
-// compared with those in memory, and only items that differ are read. An item in memory has a
-// number per slice; a changed item gets a new one, so that postings only ever grow.
+// all are there, and a term's postings when a search first names it. When a slice has changed, its
+// items' dates and fingerprints (kItemStateSlot) are compared with those in memory, and only items
+// that differ are read. An item in memory has a number per slice; a changed item gets a new one, so
+// that postings only ever grow.
 //
 // Weights equal those of Xapian's BM25 with its default parameters (k1 = 1, b = 0.5, min_normlen =
 // 0.5; https://xapian.org/docs/bm25.html), up to rounding.

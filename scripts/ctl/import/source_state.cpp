@@ -97,8 +97,9 @@ SourceState read_state(const std::string& path, const std::string& source, const
   return state && state->source == source && state->target == target ? std::move(*state) : empty;
 }
 
-// A file of its own, renamed when it is complete. Under root it gets the folder's owner, so that the
-// timer can read it; it is created anew, because the service could have put a link there.
+// Writes a new file and renames it when it is complete. Under root the file gets the folder's owner,
+// so that the timer can read it. It is never opened by its name, where the service could have put a
+// link.
 Result<void> write_state(const std::string& path, const SourceState& state) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code ignored;
