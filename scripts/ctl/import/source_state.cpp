@@ -97,9 +97,9 @@ SourceState read_state(const std::string& path, const std::string& source, const
   return state && state->source == source && state->target == target ? std::move(*state) : empty;
 }
 
-// Writes a new file and renames it when it is complete. Under root the file gets the folder's owner,
-// so that the timer can read it. It is never opened by its name, where the service could have put a
-// link.
+// Writes a new file and renames it when it is complete. Under root the file gets the folder's
+// owner, so that the timer can read it. It is never opened by its name, where the service could
+// have put a link.
 Result<void> write_state(const std::string& path, const SourceState& state) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code ignored;
