@@ -53,7 +53,7 @@ class PartitionPair {
       const bool is_embargoed = random_int(0, 9) == 0;
       if (is_embargoed) item.published_at = now_ + seconds(86400);
       item.hidden = random_int(0, 9) == 0;
-      // An embargoed article's decay begins when it is counted, which is not the same second in both.
+      // An embargoed article's decay begins when it is counted, which may be at different seconds.
       const int readers = is_embargoed ? 0 : random_int(0, 2), viewers = is_embargoed ? 0 : random_int(0, 2);
       for_both([&](Fixture& fixture) {
         fixture.put(item);
