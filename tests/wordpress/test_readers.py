@@ -53,17 +53,54 @@ def test_a_session_from_before_the_plugin_gets_its_token_and_one_that_ended_lose
     assert bob.cookie("freshet_token") is None
 
 
+def test_a_reader_id_with_special_characters_gets_one_token(site):
+    filter_file = site.path("site/wp-content/mu-plugins/reader.php")
+    site.write("site/wp-content/mu-plugins/reader.php", "<?php add_filter('freshet_reader_id', fn ($id, $user) => $user->user_email, 10, 2);")
+    try:
+        site.add_user("lea")
+        lea = site.browser().log_in("lea")
+        token = lea.cookie("freshet_token")
+        assert token.startswith("v1.k1.lea%40example.org."), token
+        post = publish(site, "Read by Lea")
+        read(lea, post)
+        wait_until(lambda: history(site, "lea%40example.org") == [str(post)], "the history")
+        forged = next(each for each in lea.cookies if each.name == "freshet_token")
+        forged.expires = None
+        lea.get("wp-admin/profile.php")
+        assert next(each for each in lea.cookies if each.name == "freshet_token") is forged, "it is not set again"
+        forged.value = token.replace("lea", "admin")
+        lea.get("wp-admin/profile.php")
+        assert lea.cookie("freshet_token") == token
+        assert next(each for each in lea.cookies if each.name == "freshet_token").expires is None, "a login that ends with the browser stays one"
+    finally:
+        os.remove(filter_file)
+
+
+# php-cli lists no headers, so setrawcookie() is replaced in the plugin's namespace.
+COOKIES = "namespace Freshet\\WordPress { function setrawcookie($name, $value, $options) { echo json_encode([$name, $options, $value]), \"\\n\"; } function headers_sent() { return false; } }"
+
+
+def test_no_token_is_sent_before_the_second_factor(site):
+    """As the plugin Two-Factor does: no cookie is sent for the password, and the session ends in the same request."""
+    user = site.add_user("mia")
+    login = f"wp_set_auth_cookie({user}); wp_clear_auth_cookie();"
+    sent = lambda code: [json.loads(line) for line in site.php(code, prologue=f"eval({php_text(COOKIES)});").splitlines()]  # noqa: E731
+    before = "add_filter('send_auth_cookies', '__return_false', PHP_INT_MAX);"
+    assert [(name, value) for name, _, value in sent(before + login)] == [("freshet_token", "")]
+    token, cleared = sent("ob_start(); " + login)
+    assert token[2].startswith(f"v1.k1.{user}.") and (cleared[0], cleared[1]["expires"], cleared[2]) == ("freshet_token", 1, "")
+
+
 def test_over_tls_the_cookie_has_the_prefix_that_freshet_requires(site):
     code = "do_action('set_logged_in_cookie', '', 0, time() + 60, 1, 'logged_in', '');"
-    # php-cli lists no headers, so setcookie() is replaced in the plugin's namespace.
-    stub = "namespace Freshet\\WordPress { function setcookie($name, $value, $options) { echo json_encode([$name, $options]); } function headers_sent() { return false; } }"
+    stub = COOKIES
     secure = site.php(code, prologue=f"$_SERVER['HTTPS'] = 'on'; eval({php_text(stub)});")
-    name, options = json.loads(secure)
+    name, options, _ = json.loads(secure)
     assert name == "__Host-freshet_token" and options["secure"] and options["httponly"] and options["path"] == "/" and "domain" not in options
     plain = site.php(code, prologue=f"eval({php_text(stub)});")
     assert json.loads(plain)[0] == "freshet_token"
     cleared = site.php("$_COOKIE['__Host-freshet_token'] = 'x'; do_action('clear_auth_cookie');", prologue=f"eval({php_text(stub)});")
-    assert json.loads(cleared)[0] == "__Host-freshet_token" and json.loads(cleared)[1]["expires"] == 1
+    assert [json.loads(line)[:2] for line in cleared.splitlines()] == [[name, options | {"expires": 1, "secure": name != "freshet_token"}] for name in ("freshet_token", "__Host-freshet_token")]
 
 
 def test_a_comment_of_a_user_is_a_reply_once_it_is_approved(site):
@@ -115,7 +152,7 @@ def test_consent_decides_about_the_tag_and_about_comments(site):
 
 def test_the_filter_of_reader_ids(site):
     code = "add_filter('freshet_reader_id', fn ($id, $user) => $user->user_login === 'kim' ? '' : \"u$id\", 10, 2);"
-    kim, stub = site.add_user("kim"), "namespace Freshet\\WordPress { function setcookie($name, $value) { echo $value, ' '; } function headers_sent() { return false; } }"
+    kim, stub = site.add_user("kim"), "namespace Freshet\\WordPress { function setrawcookie($name, $value) { echo $value, ' '; } function headers_sent() { return false; } }"
     site.php(code + f"wp_insert_post(['post_title' => 'By Kim', 'post_status' => 'publish', 'post_author' => {kim}]); wp_insert_post(['post_title' => 'By u1', 'post_status' => 'publish', 'post_author' => 1]);")
     by_kim, by_admin = (site.item(site.sql(f"SELECT ID FROM wp_posts WHERE post_title = '{title}' AND post_type = 'post'")[0][0]) for title in ("By Kim", "By u1"))
     assert by_admin["author_id"] == "u1" and by_kim.get("author_id", "Kim") == "Kim"

@@ -18,8 +18,8 @@ final class Readers
 
     public static function register(): void
     {
-        add_action('set_logged_in_cookie', fn ($cookie, $expire, $expiration, $user) => self::set_cookie(get_userdata($user), (int) $expire, (int) $expiration), 10, 4);
-        add_action('clear_auth_cookie', [self::class, 'clear_cookie']);
+        add_action('set_logged_in_cookie', [self::class, 'logged_in'], 10, 6);
+        add_action('clear_auth_cookie', fn () => self::clear_cookies([self::name()]));
         add_action('init', [self::class, 'correct_cookie'], 20);
         add_action('wp_insert_comment', [self::class, 'inserted'], 10, 2);
         add_action('transition_comment_status', fn ($new, $old, $comment) => self::commented($comment), 10, 3);
@@ -38,7 +38,15 @@ final class Readers
         return (string) apply_filters('freshet_reader_id', (string) $user->ID, $user);
     }
 
-    public static function set_cookie(mixed $user, int $expire, int $expiration): void
+    /** WordPress calls this before it asks whether to send its own cookies: plugins prevent that until a second factor is given. */
+    public static function logged_in(string $cookie, int $expire, int $expiration, int $user, string $scheme = '', string $session = ''): void
+    {
+        if (apply_filters('send_auth_cookies', true, $expire, $expiration, $user, is_ssl() ? 'secure_auth' : 'auth', $session)) {
+            self::set_cookie(get_userdata($user), $expire, $expiration);
+        }
+    }
+
+    private static function set_cookie(mixed $user, int $expire, int $expiration): void
     {
         $key = Options::key('token_key');
         $reader = $user instanceof \WP_User ? self::id($user) : '';
@@ -47,10 +55,11 @@ final class Readers
         }
     }
 
-    public static function clear_cookie(): void
+    /** Clears the named cookies and those that the browser sent. */
+    private static function clear_cookies(array $names = []): void
     {
         foreach ([self::COOKIE, self::TLS_COOKIE] as $name) {
-            if (isset($_COOKIE[$name])) {
+            if (isset($_COOKIE[$name]) || in_array($name, $names, true)) {
                 self::send_cookie($name, '', 1);
             }
         }
@@ -64,14 +73,14 @@ final class Readers
         }
         $user = wp_get_current_user();
         $key = Options::key('token_key');
-        $token = isset($_COOKIE[self::name()]) ? sanitize_text_field(wp_unslash($_COOKIE[self::name()])) : '';
+        $token = wp_unslash($_COOKIE[self::name()] ?? '');  // phpcs:ignore WordPress.Security -- only compared
         $reader = $user->exists() ? self::id($user) : '';
         if ($reader === '' || $key === null) {
-            self::clear_cookie();
-        } elseif (!Values::is_token_of($token, $key, $reader, time())) {
+            self::clear_cookies();
+        } elseif (!is_string($token) || !Values::is_token_of($token, $key, $reader, time())) {
             $login = wp_parse_auth_cookie('', 'logged_in');
             if ($login) {  // not for requests with an application password
-                self::set_cookie($user, (int) $login['expiration'], (int) $login['expiration']);
+                self::set_cookie($user, 0, (int) $login['expiration']);  // until the browser is closed: the login may be, too
             }
         }
     }
@@ -131,7 +140,7 @@ final class Readers
     private static function send_cookie(string $name, string $value, int $expire): void
     {
         if (!headers_sent()) {
-            setcookie($name, $value, ['expires' => $expire, 'path' => '/', 'secure' => $name === self::TLS_COOKIE, 'httponly' => true, 'samesite' => 'Lax']);
+            setrawcookie($name, $value, ['expires' => $expire, 'path' => '/', 'secure' => $name === self::TLS_COOKIE, 'httponly' => true, 'samesite' => 'Lax']);
         }
     }
 }
