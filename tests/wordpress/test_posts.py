@@ -1,5 +1,6 @@
 """Posts in WordPress and their items in Freshet."""
 
+import json
 import os
 import socket
 import threading
@@ -56,6 +57,27 @@ def test_a_post_that_is_not_public_any_more_is_deleted(site, change):
     site.php(f"wp_update_post(['ID' => {post}, {change}]);")
     assert site.item(post) is None
     assert site.sql(f"SELECT COUNT(*) FROM wp_postmeta WHERE post_id = {post} AND meta_key = '_freshet_sent'") == [["0"]]
+
+
+@pytest.mark.parametrize("change", ["'post_status' => 'private'", "'post_password' => 'secret'"])
+def test_a_post_that_stops_being_public_while_it_is_being_sent_is_deleted(site, change):
+    """Another request, whose caches are older, changes the post after it was read for the call."""
+    during = ("add_filter('freshet_item', function ($item, $post) { static $done = false; if (!$done) { $done = true; wp_cache_set($post->ID, [], 'post_meta');"
+              f" wp_update_post(['ID' => $post->ID, {change}]); }} return $item; }}, 10, 2);")
+    site.php(during + "echo wp_insert_post(['post_title' => 'Racing', 'post_status' => 'publish']);")
+    (post,) = site.sql("SELECT MAX(ID) FROM wp_posts WHERE post_title = 'Racing' AND post_type = 'post'")[0]
+    wait_until(lambda: site.waiting() == [] or site.send_due(), "the queue to be sent")
+    assert site.item(post) is None
+
+
+def test_a_deleted_post_whose_type_is_no_longer_chosen_is_deleted(site):
+    post = publish(site, "Of a former type")
+    site.php("update_option('freshet', ['post_types' => ['page']] + get_option('freshet'));")
+    try:
+        site.php(f"wp_delete_post({post}, true);")
+        assert site.item(post) is None
+    finally:
+        site.php("update_option('freshet', ['post_types' => ['post']] + get_option('freshet'));")
 
 
 @pytest.mark.parametrize("members", [{"post_status": "private"}, {"post_status": "draft"}, {"post_password": "secret"}, {"post_type": "page"}, {"post_status": "pending"}])
@@ -190,6 +212,28 @@ def test_a_post_that_freshet_refuses_is_named_on_the_settings_page_and_does_not_
     page = admin.get("wp-admin/options-general.php?page=freshet")
     refused = page.partition("Refused</h2>")[2][:1000]
     assert f"item {post}" in refused and "url" in refused, refused
+
+
+@pytest.mark.usefixtures("no_cron")
+@pytest.mark.parametrize("item, word", [("throw new Error('no such field');", "no such field"), ("return ['score' => NAN] + $item;", "Inf and NaN"),
+                                        ("return ['text' => str_repeat('x', 9 << 20)] + $item;", "")])
+def test_a_post_that_cannot_be_sent_does_not_hold_up_others(site, item, word):
+    """A filter that fails, that returns what is no JSON, or a line for which Freshet refuses the whole call."""
+    path = site.path("site/wp-content/mu-plugins/item.php")
+    site.stop_freshet()
+    try:
+        bad, *good = (publish(site, title) for title in ("Bad", "Good 1", "Good 2"))
+    finally:
+        site.start_freshet()
+    site.write("site/wp-content/mu-plugins/item.php", f"<?php add_filter('freshet_item', function ($item, $post) {{ if ($post->post_title !== 'Bad') {{ return $item; }} {item} }}, 10, 2);")
+    try:
+        site.send_due()
+        wait_until(lambda: site.waiting() == [], "the queue to be sent")
+    finally:
+        os.remove(path)
+    assert all(site.item(post) for post in good) and site.item(bad) is None
+    (refused,) = json.loads(site.php("echo json_encode(get_option('freshet_refused'));"))
+    assert refused["object"] == str(bad) and word in refused["message"], refused
 
 
 def test_all_posts_are_sent_in_batches_and_stale_ones_deleted(site, admin):

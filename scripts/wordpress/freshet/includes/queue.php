@@ -219,24 +219,31 @@ final class Queue
 
     /**
      * Sends rows: posts of one batch together, everything else alone. Returns the answer of a call that failed if the client
-     * is one for pages; another client throws the error. Errors that a repetition cannot correct drop their row.
+     * is one for pages; another client throws the error. What a repetition cannot correct drops its row: errors of Freshet, and
+     * those of other plugins' filters.
      */
     private static function deliver(Freshet $client, array $rows): array
     {
         $lines = [];
         $bytes = 0;
         foreach ($rows as $row) {
-            $line = $row->kind === self::ITEM ? self::line((int) $row->object) : null;
+            try {
+                $line = $row->kind === self::ITEM ? self::line((int) $row->object) : null;
+                $size = strlen(json_encode($line, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE));
+            } catch (\Throwable $error) {
+                self::refuse($row, $error->getMessage());
+                continue;
+            }
+            $answer = [];
             if ($line === null) {
                 $answer = self::attempt($row, fn () => self::deliver_alone($client, $row));
             } else {
-                $bytes += strlen((string) wp_json_encode($line));
-                if ($lines && $bytes > self::BATCH_BYTES) {
+                if ($lines && $bytes + $size > self::BATCH_BYTES) {
                     $answer = self::deliver_items($client, $lines);
-                    $lines = [];
-                    $bytes = strlen((string) wp_json_encode($line));
+                    [$lines, $bytes] = [[], 0];
                 }
                 $lines[] = [$row, $line];
+                $bytes += $size;
             }
             if (!empty($answer['unavailable'])) {
                 return $answer;
@@ -248,25 +255,49 @@ final class Queue
     /** The post's line for a bulk write; null if the post must be deleted. */
     private static function line(int $id): ?array
     {
-        clean_post_cache($id);  // another process may have changed the post
+        // Another process may have changed the post. clean_post_cache() would also make plugins drop their copies of pages.
+        wp_cache_delete($id, 'posts');
+        wp_cache_delete($id, 'post_meta');
         $post = get_post($id);
+        foreach ($post ? get_object_taxonomies($post->post_type) : [] as $taxonomy) {
+            wp_cache_delete($id, "{$taxonomy}_relationships");
+        }
         $members = $post ? Items::members($post) : null;
         return $members === null ? null : ['id' => (string) $id] + $members;
     }
 
+    /** One call for all lines. If Freshet refuses it as a whole, each line is sent alone. */
     private static function deliver_items(Freshet $client, array $lines): array
     {
-        $answer = $client->putItems(array_column($lines, 1));
-        if (!empty($answer['unavailable'])) {
-            return $answer;
+        foreach ($lines as [$row]) {
+            update_post_meta((int) $row->object, Items::SENT, '1');  // before the call, whose answer may be lost
+        }
+        try {
+            $answer = $client->putItems(array_column($lines, 1));
+            $error = $answer['error'] ?? null;
+        } catch (FreshetException $exception) {
+            [$answer, $error] = [[], $exception];
+        }
+        if ($error !== null && self::is_temporary($error)) {
+            return $answer ?: throw $error;
+        }
+        if ($error !== null && count($lines) > 1) {
+            foreach ($lines as $line) {
+                $answer = self::deliver_items($client, [$line]);
+                if (!empty($answer['unavailable'])) {
+                    return $answer;
+                }
+            }
+            return [];
         }
         $rejected = array_column($answer['rejected'] ?? [], null, 'line');
         foreach ($lines as $index => [$row]) {
             $problem = $rejected[$index + 1] ?? null;
-            if ($problem !== null) {
+            if ($error !== null) {
+                self::refuse($row, $error->getMessage());
+            } elseif ($problem !== null) {
                 self::refuse($row, trim(($problem['member'] ?? '') . ' ' . ($problem['detail'] ?? $problem['code'] ?? '')));
             } else {
-                update_post_meta((int) $row->object, Items::SENT, '1');
                 self::finish($row);
             }
         }
@@ -294,19 +325,24 @@ final class Queue
         try {
             $answer = $send();
             $error = $answer['error'] ?? null;
-        } catch (FreshetException $exception) {
+        } catch (\Throwable $exception) {
             [$answer, $error] = [[], $exception];
         }
         if ($error === null) {
             self::finish($row);
             return [];
         }
-        // With a wrong key every write fails, until an administrator corrects it.
-        if ($error->temporary() || in_array($error->status, [401, 403, 404, 409, 500], true)) {
+        if ($error instanceof FreshetException && self::is_temporary($error)) {
             return $answer ?: throw $error;
         }
         self::refuse($row, $error->getMessage());
         return [];
+    }
+
+    /** True if a repetition may succeed. With a wrong key every write fails, until an administrator corrects it. */
+    private static function is_temporary(FreshetException $error): bool
+    {
+        return $error->temporary() || in_array($error->status, [401, 403, 404, 409, 500], true);
     }
 
     /** Lets cron run when the next row is due, but not within $pause seconds. */
