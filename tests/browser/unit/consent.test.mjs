@@ -32,7 +32,7 @@ test("a reader's consent is passed on when the page is ready, and when it change
   assert.deepEqual(open(context, {}).fire("DOMContentLoaded"), [], "without the API");
 });
 
-test("while the type of consent is not known, nobody has consented", (context) => {
+test("while the type of consent is not known, none is reported", (context) => {
   // As the API: without a type, everything is allowed.
   const { window, fire } = open(context, { waitfor_consent_hook: "1", wp_has_consent: () => window.wp_consent_type !== "optin" });
   assert.deepEqual(fire("DOMContentLoaded"), []);

@@ -4,7 +4,7 @@
 
   const test = () => typeof window.wp_has_consent === "function" && tell(window.wp_has_consent("statistics"));
 
-  // Until a plugin that asks the reader's country has set the type of consent, the API reports a consent that nobody gave.
+  // Until a plugin that asks the reader's country has set the type of consent, the API reports a consent that was not given.
   document.addEventListener("DOMContentLoaded", () => {
     if (!window.waitfor_consent_hook || window.wp_consent_type !== undefined) test();
   });
