@@ -123,14 +123,9 @@ final class Queue
     /** At the end of a request that changed something. */
     public static function send_added(): void
     {
-        $deadline = microtime(true) + Service::PAGE_MS / 1000;
         foreach (self::$added as [$kind, $object]) {
-            $left_ms = (int) (1000 * ($deadline - microtime(true)));
-            if ($left_ms < 20) {
-                break;
-            }
             $rows = self::claim('kind = %s AND object = %s', [$kind, $object], 1);
-            $answer = $rows ? Service::page_call(fn (Freshet $client) => self::deliver($client, $rows), $left_ms) : [];
+            $answer = $rows ? Service::page_call(fn (Freshet $client) => self::deliver($client, $rows)) : [];
             if (!empty($answer['unavailable'])) {
                 self::release($rows);
                 break;
