@@ -176,7 +176,7 @@ def test_lists_are_on_the_page_and_hide_what_is_not_public(site):
     assert f'<li><a href="{site.base}/shown-seen/">Shown &amp; seen</a></li>' in text and "Most &lt;read&gt;</h2>" in text
     options = json.loads(re.search(r'data-freshet-list="([^"]*)"', text)[1].replace("&quot;", '"'))
     assert (options["list"], options["limit"], options["reasons"]["rising"]) == ("recommended", 3, "Rising now")
-    assert re.search(r'<script [^>]*src="/freshet-list\.js"', text) and "data-freshet=" not in text
+    assert re.search(r'''<script defer [^>]*src=["']/freshet-list\.js["']''', text) and "data-freshet=" not in text
     site.sql(f"UPDATE wp_posts SET post_status = 'private' WHERE ID = {hidden}")  # Freshet does not know yet
     text = site.browser().get(f"?p={front}")
     assert "Shown &amp; seen" in text and "Hidden soon" not in text
@@ -191,6 +191,8 @@ def test_the_filter_of_lists_and_the_widget(site):
     out = site.php("add_filter('freshet_list_html', fn ($html, $items, $arguments) => \"[{$arguments['list']} {$arguments['limit']}]\", 10, 3);"
                    "echo do_shortcode('[freshet_hot limit=\"7\"]'), do_shortcode('[freshet_recommended limit=\"999\"]');"
                    "the_widget('Freshet\\WordPress\\ListWidget', ['title' => '<b>T</b>', 'list' => 'recommended', 'limit' => 2]);")
+    shown = site.php("the_widget('Freshet\\WordPress\\ListWidget', ['title' => 'T', 'list' => 'recommended', 'limit' => 2]);")
+    assert re.search(r'<div id="(freshet-title-\d+)" hidden><h2 class="widgettitle">T</h2></div><ol class="[^"]*" aria-labelledby="\1" hidden', shown), shown
     assert "[hot 7][recommended 50]" in out and "[recommended 2]" in out and "<b>" not in out
 
 
@@ -281,11 +283,45 @@ def test_a_deleted_user_is_erased_and_posts_get_their_new_author(site):
     user = site.add_user("ivan", "author")
     post = publish(site, "Inherited", post_author=user)
     assert site.signed("POST", "/api/history", {"userId": str(user), "topicId": str(post)})["status"] == 200
-    site.php(f"wp_delete_user({user}, 1);")
-    wait_until(lambda: site.signed("GET", f"/api/users/{user}")["body"]["redis"] == [], "the erasure")
-    site.send_due()
-    wait_until(lambda: site.waiting() == [], "the post")
+    path = site.write("no-cron", "")
+    try:
+        site.php(f"wp_delete_user({user}, 1);")
+        assert ("erase", str(user)) in site.waiting(), "until Freshet says that it is done"
+        wait_until(lambda: site.signed("GET", f"/api/users/{user}")["body"]["redis"] == [], "the erasure")
+        wait_until(lambda: site.waiting() == [] or site.send_due(), "the post and the end of the erasure")
+    finally:
+        os.remove(path)
     assert site.item(post)["author"] == "admin"
+    assert site.sql("SELECT option_name FROM wp_options WHERE option_name LIKE '%freshet_deleted%'") == []
+
+
+def test_an_erasure_whose_job_is_lost_is_repeated(site):
+    path = site.write("no-cron", "")
+    try:
+        assert site.signed("POST", "/api/history", {"userId": "4711", "topicId": "1"})["status"] == 200
+        site.php("set_transient('freshet_deleted_' . md5('4711'), 'lost', 600); Freshet\\WordPress\\Queue::add('erase', '4711');")
+        assert site.signed("GET", "/api/users/4711")["body"]["redis"] != []
+        wait_until(lambda: site.waiting() == [] or site.send_due(), "the erasure")
+        assert site.signed("GET", "/api/users/4711")["body"]["redis"] == []
+    finally:
+        os.remove(path)
+
+
+def test_the_id_of_a_deleted_user_is_known_although_the_meta_data_is_gone(site):
+    user = site.add_user("nina")
+    code = f"add_filter('freshet_reader_id', fn ($id, $user) => get_user_meta($user->ID, 'number', true) ?: '', 10, 2); update_user_meta({user}, 'number', 'n-17');"
+    assert site.php(code + f"wp_delete_user({user}); global $wpdb; echo $wpdb->get_var(\"SELECT object FROM wp_freshet_queue WHERE kind = 'erase'\");") == "n-17"
+
+
+def test_feeds_have_no_lists_and_scripts_keep_their_attributes(site):
+    publish(site, "In a feed", post_content="[freshet_hot limit=50][freshet_recommended]After the lists")
+    feed = site.browser().get("?feed=rss2")
+    assert "After the lists" in feed and "freshet-" not in feed
+    code = ("add_filter('script_loader_tag', fn ($tag) => str_replace('<script ', '<script nonce=\"n\" ', $tag), 5);"
+            "add_filter('script_loader_tag', fn ($tag) => \"<script>before()</script>\\n$tag\", 7); wp_scripts()->do_items(['freshet-tag']);")
+    before, tag = site.php(code).strip().splitlines()
+    assert before == "<script>before()</script>"
+    assert re.fullmatch(r'''<script defer data-freshet="[^"]*" nonce="n" src=["']/freshet\.js["'] id=["']freshet-tag-js["']></script>''', tag), tag
 
 
 @pytest.mark.skipif(not os.path.exists(f"{ROOT}/tests/browser/node_modules"), reason="npm packages are missing; ./scripts/deps test")

@@ -109,5 +109,6 @@ def test_the_public_prefix_is_part_of_all_addresses(site):
     site.save_settings(prefix="/freshet/")
     page = html.unescape(site.browser().get("prefixed/"))
     site.save_settings()
-    assert 'src="/freshet/freshet.js"' in page and 'src="/freshet/freshet-list.js"' in page
+    for name in ("freshet", "freshet-list"):
+        assert re.search(rf'''<script defer [^>]*src=["']/freshet/{name}\.js["']''', page)
     assert len(re.findall(r'"endpoint":"\\/freshet\\/api\\/track"', page)) == 2, page

@@ -77,13 +77,17 @@ final class Queue
         if (!Options::saved() || $object === '') {
             return;
         }
-        $wpdb->query($wpdb->prepare(
+        self::write($wpdb->prepare(
             'INSERT INTO ' . self::table() . ' (kind, object, version, due) VALUES (%s, %s, 1, %d)
              ON DUPLICATE KEY UPDATE version = version + 1, attempts = 0, due = VALUES(due)',
             $kind,
             $object,
             time(),
         ));
+        if (is_multisite() && ms_is_switched()) {  // another site's cron sends it, to that site's service
+            self::schedule();
+            return;
+        }
         if (!self::$added) {
             add_action('shutdown', [self::class, 'send_added'], 20);
         }
@@ -94,11 +98,21 @@ final class Queue
     public static function add_posts(string $condition): int
     {
         global $wpdb;
-        $wpdb->query('INSERT INTO ' . self::table() . " (kind, object, version, due)
+        self::write('INSERT INTO ' . self::table() . " (kind, object, version, due)
             SELECT 'item', ID, 1, " . time() . " FROM $wpdb->posts AS posts WHERE $condition
             ON DUPLICATE KEY UPDATE version = version + 1, attempts = 0, due = VALUES(due)");
         self::schedule();
         return self::size(self::ITEM);
+    }
+
+    /** Adds rows. If that fails, the table may be missing: a backup without it was restored. */
+    private static function write(string $statement): void
+    {
+        global $wpdb;
+        if ($wpdb->query($statement) === false) {
+            self::create_table();
+            $wpdb->query($statement);
+        }
     }
 
     /** The number of objects that wait. */
@@ -309,10 +323,26 @@ final class Queue
             return $answer;
         }
         if ($row->kind === self::ERASE) {
-            return $client->eraseUser($row->object);
+            return self::erase($client, $row->object);
         }
         $reply = Readers::reply((int) $row->object);
         return $reply === null ? [] : $client->interact([$reply]);
+    }
+
+    /** Starts the erasure of a reader, or asks what became of it. The row waits until it is done. */
+    private static function erase(Freshet $client, string $reader): array
+    {
+        $name = 'freshet_deleted_' . md5($reader);  // transient: the job's id; without it the reader is erased again
+        $job = get_transient($name);
+        delete_transient($name);  // for a job that failed, or that Freshet does not know any more
+        $answer = $job ? $client->job($job) : $client->eraseUser($reader);
+        if (!empty($answer['unavailable']) || in_array($answer['state'] ?? '', ['done', 'waiting'], true)) {
+            return $answer;
+        }
+        if (($answer['state'] ?? '') !== 'failed') {
+            set_transient($name, $answer['job'] ?? $job, DAY_IN_SECONDS);
+        }
+        return ['waits' => true];
     }
 
     private static function attempt(object $row, callable $send): array
@@ -324,7 +354,7 @@ final class Queue
             [$answer, $error] = [[], $exception];
         }
         if ($error === null) {
-            self::finish($row);
+            empty($answer['waits']) ? self::finish($row) : self::release([$row]);
             return [];
         }
         if ($error instanceof FreshetException && self::is_temporary($error)) {

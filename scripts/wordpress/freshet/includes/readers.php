@@ -16,6 +16,9 @@ final class Readers
     private const WITHHELD = '_freshet_withheld';  // comment meta: written without consent
     private const TLS_COOKIE = '__Host-freshet_token';  // over TLS, Freshet accepts no other
 
+    /** @var array<int, string> the readers' ids of users that are being deleted */
+    private static array $deleted = [];
+
     public static function register(): void
     {
         add_action('set_logged_in_cookie', [self::class, 'logged_in'], 10, 6);
@@ -23,7 +26,9 @@ final class Readers
         add_action('init', [self::class, 'correct_cookie'], 20);
         add_action('wp_insert_comment', [self::class, 'inserted'], 10, 2);
         add_action('transition_comment_status', fn ($new, $old, $comment) => self::commented($comment), 10, 3);
-        add_action('deleted_user', [self::class, 'deleted'], 10, 3);
+        add_action('delete_user', [self::class, 'deleting']);
+        add_action('wpmu_delete_user', [self::class, 'deleting']);
+        add_action('deleted_user', [self::class, 'deleted'], 10, 2);
     }
 
     /** The reader id of a user, or "" if the user must stay anonymous. */
@@ -106,9 +111,8 @@ final class Readers
     public static function reply(int $comment_id): ?array
     {
         $comment = get_comment($comment_id);
-        $user = $comment ? get_userdata((int) $comment->user_id) : false;
         $post = $comment ? get_post((int) $comment->comment_post_ID) : null;
-        $reader = $user ? self::id($user) : '';
+        $reader = $comment ? self::reader((int) $comment->user_id) : '';
         if ($reader === '' || !$post || !Items::is_public($post) || $comment->comment_approved !== '1' || !in_array($comment->comment_type, ['', 'comment'], true)
             || get_comment_meta($comment_id, self::WITHHELD, true)) {
             return null;
@@ -122,14 +126,32 @@ final class Readers
         ];
     }
 
+    /** Remembers the id of a user while the user's meta data exists, and has the user's other sites of a network erase the user. */
+    public static function deleting(int $user_id): void
+    {
+        self::$deleted[$user_id] = self::reader($user_id);
+        $sites = doing_action('wpmu_delete_user') ? get_blogs_of_user($user_id, true) : [];
+        foreach (array_diff(array_map('intval', array_column($sites, 'userblog_id')), [get_current_blog_id()]) as $site) {
+            switch_to_blog($site);
+            Queue::add(Queue::ERASE, self::$deleted[$user_id]);
+            restore_current_blog();
+        }
+    }
+
     /** Erases a deleted user. Posts that were given to another user get that author. */
-    public static function deleted(int $user_id, mixed $reassigned, \WP_User $user): void
+    public static function deleted(int $user_id, mixed $reassigned): void
     {
         global $wpdb;
-        Queue::add(Queue::ERASE, self::id($user));
+        Queue::add(Queue::ERASE, self::$deleted[$user_id] ?? (string) $user_id);
         if ($reassigned && Options::saved()) {
             Queue::add_posts($wpdb->prepare('posts.post_author = %d AND EXISTS (SELECT 1 FROM ' . $wpdb->postmeta . ' AS meta WHERE meta.post_id = posts.ID AND meta.meta_key = %s)', $reassigned, Items::SENT));
         }
+    }
+
+    private static function reader(int $user_id): string
+    {
+        $user = get_userdata($user_id);
+        return $user ? self::id($user) : '';
     }
 
     private static function name(): string
