@@ -271,6 +271,9 @@ def test_the_screens_say_that_freshet_is_down(site):
     try:
         code = ("$exported = Freshet\\WordPress\\Privacy::export('john@example.org'); echo $exported->get_error_message(), '|';"
                 "echo json_encode(Freshet\\WordPress\\Privacy::erase('john@example.org'));")
+        assert site.php("echo Freshet\\WordPress\\Privacy::export('john@example.org', 2)->get_error_message();") == "The export took too long. Start it again."
+        contents = "$method = new ReflectionMethod('Freshet\\WordPress\\Privacy', 'contents'); $method->setAccessible(true); echo $method->invoke(null, ['key' => '%s', 'value' => range(1000000, 1000599)]);"
+        assert site.php(contents % "user:views:topic:{1}").endswith(", 1000499 and 100 more") and site.php(contents % "x:{1}") == "600 entries, which only the service can read"
         exported, erased = site.php(code).split("|")
         assert exported.startswith("Freshet did not export the data: the service is unreachable")
         erased = json.loads(erased)

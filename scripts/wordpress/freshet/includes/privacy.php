@@ -145,7 +145,7 @@ final class Privacy
                 number_format_i18n(count($all)),
             )],
         };
-        $more = count($all) - count($values);
+        $more = count($words) > 1 ? count($all) - count($values) : 0;
         /* translators: %s: a number */
         return implode(', ', array_map('strval', $words)) . ($more > 0 ? ' ' . sprintf(__('and %s more', 'freshet'), number_format_i18n($more)) : '');
     }
@@ -176,7 +176,7 @@ final class Privacy
     {
         $paragraphs = [
             __('This site counts how often its posts are read and for how long, with its own service Freshet. No data is sent to third parties.', 'freshet'),
-            __('For this, your browser reports to this site which post you read and how long it is visible, with a random id of the tab and a signed cookie (freshet_visitor). If you are logged in, a second cookie (freshet_token) says who you are until you log out. It is part of the login and used for nothing else.', 'freshet'),
+            __('For this, your browser reports to this site which post you read and how long it is visible, with a random id of the tab and a signed cookie (freshet_visitor). If you are logged in, a second cookie (freshet_token) says who you are until you log out. It is set when you log in.', 'freshet'),
             __('From what you read and comment on, the service chooses posts to recommend to you. What it stores about visitors who are not logged in expires a week after their last visit. What it stores about users is deleted with their account, and is part of the export and erasure of personal data.', 'freshet'),
         ];
         return '<p class="privacy-policy-tutorial">' . esc_html__('Adapt this text to your settings.', 'freshet') . '</p><p>' . implode('</p><p>', array_map('esc_html', $paragraphs)) . '</p>';
