@@ -301,6 +301,25 @@ def test_only_one_process_at_a_time_sends_a_post(site):
     assert site.item(post)["title"] == "Second"
 
 
+@pytest.mark.usefixtures("no_cron")
+def test_sending_a_post_purges_no_page_caches(site):
+    post = publish(site, "Cached")
+    site.signed("DELETE", f"/api/items/{post}")
+    code = "add_action('clean_post_cache', function () { echo 'purged'; }); Freshet\\WordPress\\Queue::add('item', '%d'); Freshet\\WordPress\\Queue::run();"
+    assert site.php(code % post) == "" and site.item(post)["title"] == "Cached"
+
+
+@pytest.mark.usefixtures("no_cron")
+def test_a_missing_table_is_made_again(site):
+    site.sql("DROP TABLE wp_freshet_queue")
+    try:
+        site.php("$wpdb->suppress_errors(); wp_insert_post(['post_title' => 'Without a table', 'post_status' => 'publish']);")
+        (post,) = site.sql("SELECT MAX(ID) FROM wp_posts WHERE post_title = 'Without a table' AND post_type = 'post'")[0]
+        assert site.waiting() == [] and site.item(post)
+    finally:
+        site.php("Freshet\\WordPress\\Queue::create_table();")
+
+
 COMMANDS = """
 class WP_CLI {
     public static array $commands = [];
