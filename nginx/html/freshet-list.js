@@ -119,12 +119,13 @@
   async function load(list) {
     try {
       const conf = read(list), key = JSON.stringify(conf), [route, query] = target(conf);
-      if (loaded.get(list) === key) return;
+      const before = loaded.get(list), waits = !conf.allowed && /^(rec|feed)/.test(route);  // the lists of a reader wait for consent
+      if (before === key) return;
       loaded.set(list, key);
+      if (before && waits) list.replaceChildren(list.querySelector("template") || "");  // it was withdrawn
       if (conf.height) list.style.minHeight = conf.height;
       list.setAttribute("aria-busy", "true");
-      // The lists of a reader wait for consent.
-      const items = route && (conf.allowed || !/^(rec|feed)/.test(route)) && await request(conf, [route, query]).catch(() => {});
+      const items = route && !waits && await request(conf, [route, query]).catch(() => {});
       if (loaded.get(list) === key) show(list, items || [], conf);
     } catch (error) {
       console.error("freshet-list: " + error.message, list);

@@ -55,6 +55,7 @@ class Site:
         body = response.read().decode()
         assert response.status == 200, body
         cookies = response.headers.get_all("Set-Cookie") or []
+        self.cache_control = response.headers.get("Cache-Control")
         assert len(cookies) <= 1, cookies
         return body, cookies[0] if cookies else None
 
@@ -89,7 +90,7 @@ def check_signatures(requests):
 
 
 def expected_token(reader):
-    """The token of now. The half-day may end during a test, which then fails."""
+    """The token of now."""
     return token("t1", "t" * 32, reader, (time.time() // HALF_DAY_S + 2) * HALF_DAY_S)
 
 
@@ -112,7 +113,16 @@ def test_lists_are_rendered_and_requests_are_signed(start, framework):
 @pytest.mark.parametrize("framework", SITES)
 def test_the_cookie_names_the_reader_while_they_are_signed_in(start, framework):
     site, _ = start(framework, answer)
+    half_day = time.time() // HALF_DAY_S
+    try:
+        check_cookies(site)
+    except AssertionError:
+        if time.time() // HALF_DAY_S == half_day:
+            raise
+        check_cookies(site)  # the half-day, and with it the token, ended during the test
 
+
+def check_cookies(site):
     def cookie(reader, current=None, tls=False):
         headers = {"X-Forwarded-Proto": "https"} if tls else {}
         text = site.request("GET", f"/?reader={reader}", headers | ({"Cookie": f"other=1; {current}; last=2"} if current else {}))[1]
@@ -122,7 +132,9 @@ def test_the_cookie_names_the_reader_while_they_are_signed_in(start, framework):
     wanted = expected_token("ann/ë@example.org")
     set_cookie = cookie(reader)["freshet_token"]
     assert (set_cookie.value, set_cookie["path"], set_cookie["httponly"], set_cookie["samesite"].lower(), set_cookie["secure"]) == (wanted, "/", True, "lax", "")
+    assert site.cache_control == "private, no-store"
     assert cookie(reader, f"freshet_token={wanted}") is None, "the cookie is right"
+    assert site.cache_control is None
     assert cookie(reader, "freshet_token=" + expected_token("bob"))["freshet_token"].value == wanted
     assert cookie("") is None
     removed = cookie("", f"freshet_token={wanted}")["freshet_token"]

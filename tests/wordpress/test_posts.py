@@ -1,6 +1,8 @@
 """Posts in WordPress and their items in Freshet."""
 
+import json
 import os
+import re
 import socket
 import threading
 import time
@@ -56,6 +58,31 @@ def test_a_post_that_is_not_public_any_more_is_deleted(site, change):
     site.php(f"wp_update_post(['ID' => {post}, {change}]);")
     assert site.item(post) is None
     assert site.sql(f"SELECT COUNT(*) FROM wp_postmeta WHERE post_id = {post} AND meta_key = '_freshet_sent'") == [["0"]]
+
+
+@pytest.mark.parametrize("change", ["'post_status' => 'private'", "'post_password' => 'secret'"])
+def test_a_post_that_stops_being_public_while_it_is_being_sent_is_deleted(site, change):
+    """Another request, whose caches are older, changes the post after it was read for the call. Pages have no terms, which also queue."""
+    site.php("update_option('freshet', ['post_types' => ['page']] + get_option('freshet'));")
+    during = ("add_filter('freshet_item', function ($item, $post) { static $done = false; if (!$done) { $done = true; wp_cache_set($post->ID, [], 'post_meta');"
+              f" wp_update_post(['ID' => $post->ID, {change}]); }} return $item; }}, 10, 2);")
+    try:
+        site.php(during + "wp_insert_post(['post_title' => 'Racing', 'post_type' => 'page', 'post_status' => 'publish']);")
+        (post,) = site.sql("SELECT MAX(ID) FROM wp_posts WHERE post_title = 'Racing' AND post_type = 'page'")[0]
+        wait_until(lambda: site.waiting() == [] or site.send_due(), "the queue to be sent")
+        assert site.item(post) is None
+    finally:
+        site.php("update_option('freshet', ['post_types' => ['post']] + get_option('freshet'));")
+
+
+def test_a_deleted_post_whose_type_is_no_longer_chosen_is_deleted(site):
+    post = publish(site, "Of a former type")
+    site.php("update_option('freshet', ['post_types' => ['page']] + get_option('freshet'));")
+    try:
+        site.php(f"wp_delete_post({post}, true);")
+        assert site.item(post) is None
+    finally:
+        site.php("update_option('freshet', ['post_types' => ['post']] + get_option('freshet'));")
 
 
 @pytest.mark.parametrize("members", [{"post_status": "private"}, {"post_status": "draft"}, {"post_password": "secret"}, {"post_type": "page"}, {"post_status": "pending"}])
@@ -164,12 +191,29 @@ def silent(site, no_cron):  # cron would connect, too
     site.php(f"update_option('freshet', ['address' => '{site.internal}'] + get_option('freshet'));")
 
 
+# Prints the limit of each call of Freshet, in milliseconds.
+LIMITS = "namespace Freshet { function curl_setopt_array($curl, $options) { echo 'limit ', $options[CURLOPT_TIMEOUT_MS], ';'; return \\curl_setopt_array($curl, $options); } }"
+
+
+def limits(site, code):
+    return [int(limit) for limit in re.findall(r"limit (\d+);", site.php(code, prologue=f"eval({php_text(LIMITS)});"))]
+
+
 def test_saving_many_posts_waits_once_for_a_server_that_does_not_answer(site, silent):
-    site.php("foreach (range(1, 5) as $n) { wp_insert_post(['post_title' => \"Silent $n\", 'post_status' => 'publish']); }")
+    assert limits(site, "foreach (range(1, 5) as $n) { wp_insert_post(['post_title' => \"Silent $n\", 'post_status' => 'publish']); }") == [300]
     assert len(silent.connections) == 1
     assert len(site.waiting()) == 5
     publish(site, "Silent again")  # the failure is remembered
     assert len(silent.connections) == 1
+
+
+def test_the_calls_of_a_page_have_300_ms_together(site):
+    site.sql("DELETE FROM wp_options WHERE option_name LIKE '%freshet_hot%'")
+    found = limits(site, "foreach (range(1, 4) as $n) { do_shortcode(\"[freshet_hot limit=$n]\"); }")
+    assert found[0] == 300 and found == sorted(found, reverse=True) and found[3] < 300, found
+    spend = "Freshet\\WordPress\\Service::page_call(function () { usleep(290000); return []; });"
+    assert limits(site, spend + "do_shortcode('[freshet_hot limit=40]');") == []
+    site.sql("DELETE FROM wp_options WHERE option_name LIKE '%freshet_hot%'")
 
 
 def test_a_page_waits_once_for_a_server_that_does_not_answer(site, silent):
@@ -192,6 +236,28 @@ def test_a_post_that_freshet_refuses_is_named_on_the_settings_page_and_does_not_
     assert f"item {post}" in refused and "url" in refused, refused
 
 
+@pytest.mark.usefixtures("no_cron")
+@pytest.mark.parametrize("item, word", [("throw new Error('no such field');", "no such field"), ("return ['score' => NAN] + $item;", "Inf and NaN"),
+                                        ("return ['text' => str_repeat('x', 9 << 20)] + $item;", "")])
+def test_a_post_that_cannot_be_sent_does_not_hold_up_others(site, item, word):
+    """A filter that fails, that returns what is no JSON, or a line for which Freshet refuses the whole call."""
+    path = site.path("site/wp-content/mu-plugins/item.php")
+    site.stop_freshet()
+    try:
+        bad, *good = (publish(site, title) for title in ("Bad", "Good 1", "Good 2"))
+    finally:
+        site.start_freshet()
+    site.write("site/wp-content/mu-plugins/item.php", f"<?php add_filter('freshet_item', function ($item, $post) {{ if ($post->post_title !== 'Bad') {{ return $item; }} {item} }}, 10, 2);")
+    try:
+        site.send_due()
+        wait_until(lambda: site.waiting() == [], "the queue to be sent")
+    finally:
+        os.remove(path)
+    assert all(site.item(post) for post in good) and site.item(bad) is None
+    (refused,) = json.loads(site.php("echo json_encode(get_option('freshet_refused'));"))
+    assert refused["object"] == str(bad) and word in refused["message"], refused
+
+
 def test_all_posts_are_sent_in_batches_and_stale_ones_deleted(site, admin):
     with_delay = publish(site, "Will be lost")
     site.signed("DELETE", f"/api/items/{with_delay}")
@@ -206,8 +272,9 @@ def test_all_posts_are_sent_in_batches_and_stale_ones_deleted(site, admin):
     assert site.item(with_delay)["title"] == "Will be lost" and site.item(stale) is None
     bulk = [row[0] for row in site.sql("SELECT ID FROM wp_posts WHERE post_content = 'bulk'")]
     assert len(bulk) == 120 and all(site.item(post) for post in bulk[::17])
-    (total,) = site.sql("SELECT COUNT(*) FROM wp_postmeta WHERE meta_key = '_freshet_sent'")[0]
-    assert f"{total} of" in site.ajax(admin, "progress")["text"] or int(total) > 120
+    text = site.ajax(admin, "progress")["text"]
+    (known,) = site.sql("SELECT COUNT(*) FROM wp_postmeta WHERE meta_key = '_freshet_sent'")[0]
+    assert text == f"{int(known) + 1} of {int(known) + 1} posts sent.", "with the deleted one"
     site.php("foreach (get_posts(['numberposts' => -1, 's' => 'bulk']) as $post) { wp_delete_post($post->ID, true); }")
 
 
@@ -234,6 +301,25 @@ def test_only_one_process_at_a_time_sends_a_post(site):
     assert site.item(post)["title"] == "Second"
 
 
+@pytest.mark.usefixtures("no_cron")
+def test_sending_a_post_purges_no_page_caches(site):
+    post = publish(site, "Cached")
+    site.signed("DELETE", f"/api/items/{post}")
+    code = "add_action('clean_post_cache', function () { echo 'purged'; }); Freshet\\WordPress\\Queue::add('item', '%d'); Freshet\\WordPress\\Queue::run();"
+    assert site.php(code % post) == "" and site.item(post)["title"] == "Cached"
+
+
+@pytest.mark.usefixtures("no_cron")
+def test_a_missing_table_is_made_again(site):
+    site.sql("DROP TABLE wp_freshet_queue")
+    try:
+        site.php("$wpdb->suppress_errors(); wp_insert_post(['post_title' => 'Without a table', 'post_status' => 'publish']);")
+        (post,) = site.sql("SELECT MAX(ID) FROM wp_posts WHERE post_title = 'Without a table' AND post_type = 'post'")[0]
+        assert site.waiting() == [] and site.item(post)
+    finally:
+        site.php("Freshet\\WordPress\\Queue::create_table();")
+
+
 COMMANDS = """
 class WP_CLI {
     public static array $commands = [];
@@ -254,6 +340,7 @@ def test_the_commands_of_wp_cli(site):
     site.signed("DELETE", f"/api/items/{lost}")
     out = site.php("(new (WP_CLI::$commands['freshet']))->import(); (new (WP_CLI::$commands['freshet']))->status();", prologue=prologue)
     assert "success: " in out and "log: Freshet accepts the internal key k1." in out and "log: 0 writes wait, 0 were refused." in out, out
+    assert "log: Freshet accepts the token key." in out and "warning" not in out, out
     assert site.item(lost)["title"] == "Lost"
 
 

@@ -53,17 +53,54 @@ def test_a_session_from_before_the_plugin_gets_its_token_and_one_that_ended_lose
     assert bob.cookie("freshet_token") is None
 
 
+def test_a_reader_id_with_special_characters_gets_one_token(site):
+    filter_file = site.path("site/wp-content/mu-plugins/reader.php")
+    site.write("site/wp-content/mu-plugins/reader.php", "<?php add_filter('freshet_reader_id', fn ($id, $user) => $user->user_email, 10, 2);")
+    try:
+        site.add_user("lea")
+        lea = site.browser().log_in("lea")
+        token = lea.cookie("freshet_token")
+        assert token.startswith("v1.k1.lea%40example.org."), token
+        post = publish(site, "Read by Lea")
+        read(lea, post)
+        wait_until(lambda: history(site, "lea%40example.org") == [str(post)], "the history")
+        forged = next(each for each in lea.cookies if each.name == "freshet_token")
+        forged.expires = None
+        lea.get("wp-admin/profile.php")
+        assert next(each for each in lea.cookies if each.name == "freshet_token") is forged, "it is not set again"
+        forged.value = token.replace("lea", "admin")
+        lea.get("wp-admin/profile.php")
+        assert lea.cookie("freshet_token") == token
+        assert next(each for each in lea.cookies if each.name == "freshet_token").expires is None, "a login that ends with the browser stays one"
+    finally:
+        os.remove(filter_file)
+
+
+# php-cli lists no headers, so setrawcookie() is replaced in the plugin's namespace.
+COOKIES = "namespace Freshet\\WordPress { function setrawcookie($name, $value, $options) { echo json_encode([$name, $options, $value]), \"\\n\"; } function headers_sent() { return false; } }"
+
+
+def test_no_token_is_sent_before_the_second_factor(site):
+    """As the plugin Two-Factor does: no cookie is sent for the password, and the session ends in the same request."""
+    user = site.add_user("mia")
+    login = f"wp_set_auth_cookie({user}); wp_clear_auth_cookie();"
+    sent = lambda code: [json.loads(line) for line in site.php(code, prologue=f"eval({php_text(COOKIES)});").splitlines()]  # noqa: E731
+    before = "add_filter('send_auth_cookies', '__return_false', PHP_INT_MAX);"
+    assert [(name, value) for name, _, value in sent(before + login)] == [("freshet_token", "")]
+    token, cleared = sent("ob_start(); " + login)
+    assert token[2].startswith(f"v1.k1.{user}.") and (cleared[0], cleared[1]["expires"], cleared[2]) == ("freshet_token", 1, "")
+
+
 def test_over_tls_the_cookie_has_the_prefix_that_freshet_requires(site):
     code = "do_action('set_logged_in_cookie', '', 0, time() + 60, 1, 'logged_in', '');"
-    # php-cli lists no headers, so setcookie() is replaced in the plugin's namespace.
-    stub = "namespace Freshet\\WordPress { function setcookie($name, $value, $options) { echo json_encode([$name, $options]); } function headers_sent() { return false; } }"
+    stub = COOKIES
     secure = site.php(code, prologue=f"$_SERVER['HTTPS'] = 'on'; eval({php_text(stub)});")
-    name, options = json.loads(secure)
+    name, options, _ = json.loads(secure)
     assert name == "__Host-freshet_token" and options["secure"] and options["httponly"] and options["path"] == "/" and "domain" not in options
     plain = site.php(code, prologue=f"eval({php_text(stub)});")
     assert json.loads(plain)[0] == "freshet_token"
     cleared = site.php("$_COOKIE['__Host-freshet_token'] = 'x'; do_action('clear_auth_cookie');", prologue=f"eval({php_text(stub)});")
-    assert json.loads(cleared)[0] == "__Host-freshet_token" and json.loads(cleared)[1]["expires"] == 1
+    assert [json.loads(line)[:2] for line in cleared.splitlines()] == [[name, options | {"expires": 1, "secure": name != "freshet_token"}] for name in ("freshet_token", "__Host-freshet_token")]
 
 
 def test_a_comment_of_a_user_is_a_reply_once_it_is_approved(site):
@@ -115,7 +152,7 @@ def test_consent_decides_about_the_tag_and_about_comments(site):
 
 def test_the_filter_of_reader_ids(site):
     code = "add_filter('freshet_reader_id', fn ($id, $user) => $user->user_login === 'kim' ? '' : \"u$id\", 10, 2);"
-    kim, stub = site.add_user("kim"), "namespace Freshet\\WordPress { function setcookie($name, $value) { echo $value, ' '; } function headers_sent() { return false; } }"
+    kim, stub = site.add_user("kim"), "namespace Freshet\\WordPress { function setrawcookie($name, $value) { echo $value, ' '; } function headers_sent() { return false; } }"
     site.php(code + f"wp_insert_post(['post_title' => 'By Kim', 'post_status' => 'publish', 'post_author' => {kim}]); wp_insert_post(['post_title' => 'By u1', 'post_status' => 'publish', 'post_author' => 1]);")
     by_kim, by_admin = (site.item(site.sql(f"SELECT ID FROM wp_posts WHERE post_title = '{title}' AND post_type = 'post'")[0][0]) for title in ("By Kim", "By u1"))
     assert by_admin["author_id"] == "u1" and by_kim.get("author_id", "Kim") == "Kim"
@@ -139,7 +176,7 @@ def test_lists_are_on_the_page_and_hide_what_is_not_public(site):
     assert f'<li><a href="{site.base}/shown-seen/">Shown &amp; seen</a></li>' in text and "Most &lt;read&gt;</h2>" in text
     options = json.loads(re.search(r'data-freshet-list="([^"]*)"', text)[1].replace("&quot;", '"'))
     assert (options["list"], options["limit"], options["reasons"]["rising"]) == ("recommended", 3, "Rising now")
-    assert re.search(r'<script [^>]*src="/freshet-list\.js"', text) and "data-freshet=" not in text
+    assert re.search(r'''<script defer [^>]*src=["']/freshet-list\.js["']''', text) and "data-freshet=" not in text
     site.sql(f"UPDATE wp_posts SET post_status = 'private' WHERE ID = {hidden}")  # Freshet does not know yet
     text = site.browser().get(f"?p={front}")
     assert "Shown &amp; seen" in text and "Hidden soon" not in text
@@ -154,6 +191,8 @@ def test_the_filter_of_lists_and_the_widget(site):
     out = site.php("add_filter('freshet_list_html', fn ($html, $items, $arguments) => \"[{$arguments['list']} {$arguments['limit']}]\", 10, 3);"
                    "echo do_shortcode('[freshet_hot limit=\"7\"]'), do_shortcode('[freshet_recommended limit=\"999\"]');"
                    "the_widget('Freshet\\WordPress\\ListWidget', ['title' => '<b>T</b>', 'list' => 'recommended', 'limit' => 2]);")
+    shown = site.php("the_widget('Freshet\\WordPress\\ListWidget', ['title' => 'T', 'list' => 'recommended', 'limit' => 2]);")
+    assert re.search(r'<div id="(freshet-title-\d+)" hidden><h2 class="widgettitle">T</h2></div><ol class="[^"]*" aria-labelledby="\1" hidden', shown), shown
     assert "[hot 7][recommended 50]" in out and "[recommended 2]" in out and "<b>" not in out
 
 
@@ -232,6 +271,9 @@ def test_the_screens_say_that_freshet_is_down(site):
     try:
         code = ("$exported = Freshet\\WordPress\\Privacy::export('john@example.org'); echo $exported->get_error_message(), '|';"
                 "echo json_encode(Freshet\\WordPress\\Privacy::erase('john@example.org'));")
+        assert site.php("echo Freshet\\WordPress\\Privacy::export('john@example.org', 2)->get_error_message();") == "The export took too long. Start it again."
+        contents = "$method = new ReflectionMethod('Freshet\\WordPress\\Privacy', 'contents'); $method->setAccessible(true); echo $method->invoke(null, ['key' => '%s', 'value' => range(1000000, 1000599)]);"
+        assert site.php(contents % "user:views:topic:{1}").endswith(", 1000499 and 100 more") and site.php(contents % "x:{1}") == "600 entries, which only the service can read"
         exported, erased = site.php(code).split("|")
         assert exported.startswith("Freshet did not export the data: the service is unreachable")
         erased = json.loads(erased)
@@ -244,11 +286,45 @@ def test_a_deleted_user_is_erased_and_posts_get_their_new_author(site):
     user = site.add_user("ivan", "author")
     post = publish(site, "Inherited", post_author=user)
     assert site.signed("POST", "/api/history", {"userId": str(user), "topicId": str(post)})["status"] == 200
-    site.php(f"wp_delete_user({user}, 1);")
-    wait_until(lambda: site.signed("GET", f"/api/users/{user}")["body"]["redis"] == [], "the erasure")
-    site.send_due()
-    wait_until(lambda: site.waiting() == [], "the post")
+    path = site.write("no-cron", "")
+    try:
+        site.php(f"wp_delete_user({user}, 1);")
+        assert ("erase", str(user)) in site.waiting(), "until Freshet says that it is done"
+        wait_until(lambda: site.signed("GET", f"/api/users/{user}")["body"]["redis"] == [], "the erasure")
+        wait_until(lambda: site.waiting() == [] or site.send_due(), "the post and the end of the erasure")
+    finally:
+        os.remove(path)
     assert site.item(post)["author"] == "admin"
+    assert site.sql("SELECT option_name FROM wp_options WHERE option_name LIKE '%freshet_deleted%'") == []
+
+
+def test_an_erasure_whose_job_is_lost_is_repeated(site):
+    path = site.write("no-cron", "")
+    try:
+        assert site.signed("POST", "/api/history", {"userId": "4711", "topicId": "1"})["status"] == 200
+        site.php("set_transient('freshet_deleted_' . md5('4711'), 'lost', 600); Freshet\\WordPress\\Queue::add('erase', '4711');")
+        assert site.signed("GET", "/api/users/4711")["body"]["redis"] != []
+        wait_until(lambda: site.waiting() == [] or site.send_due(), "the erasure")
+        assert site.signed("GET", "/api/users/4711")["body"]["redis"] == []
+    finally:
+        os.remove(path)
+
+
+def test_the_id_of_a_deleted_user_is_known_although_the_meta_data_is_gone(site):
+    user = site.add_user("nina")
+    code = f"add_filter('freshet_reader_id', fn ($id, $user) => get_user_meta($user->ID, 'number', true) ?: '', 10, 2); update_user_meta({user}, 'number', 'n-17');"
+    assert site.php(code + f"wp_delete_user({user}); global $wpdb; echo $wpdb->get_var(\"SELECT object FROM wp_freshet_queue WHERE kind = 'erase'\");") == "n-17"
+
+
+def test_feeds_have_no_lists_and_scripts_keep_their_attributes(site):
+    publish(site, "In a feed", post_content="[freshet_hot limit=50][freshet_recommended]After the lists")
+    feed = site.browser().get("?feed=rss2")
+    assert "After the lists" in feed and "freshet-" not in feed
+    code = ("add_filter('script_loader_tag', fn ($tag) => str_replace('<script ', '<script nonce=\"n\" ', $tag), 5);"
+            "add_filter('script_loader_tag', fn ($tag) => \"<script>before()</script>\\n$tag\", 7); wp_scripts()->do_items(['freshet-tag']);")
+    before, tag = site.php(code).strip().splitlines()
+    assert before == "<script>before()</script>"
+    assert re.fullmatch(r'''<script defer data-freshet="[^"]*" nonce="n" src=["']/freshet\.js["'] id=["']freshet-tag-js["']></script>''', tag), tag
 
 
 @pytest.mark.skipif(not os.path.exists(f"{ROOT}/tests/browser/node_modules"), reason="npm packages are missing; ./scripts/deps test")

@@ -58,6 +58,8 @@ def test_the_test_of_the_connection_says_what_is_wrong(site, admin):
                           ({"address": f"http://{site.freshet.host}:{site.freshet.port}"}, "public server"), ({"address": site.base}, "public server")):
         found = results(site, admin, **changes)
         assert len(found) == 1 and not found[0][0] and word in found[0][1], (changes, found)
+    assert results(site, admin, address="ftp://x", prefix="no prefix") == [
+        (False, "The internal address must be http://HOST:PORT or https://HOST:PORT."), (False, "The public prefix must be empty, a path such as /freshet, or an address.")]
     found = results(site, admin, token_key="k1:" + "x" * 32)
     assert [ok for ok, _ in found] == [True, False, True] and "identity.token_keys" in found[1][1], found
 
@@ -107,5 +109,6 @@ def test_the_public_prefix_is_part_of_all_addresses(site):
     site.save_settings(prefix="/freshet/")
     page = html.unescape(site.browser().get("prefixed/"))
     site.save_settings()
-    assert 'src="/freshet/freshet.js"' in page and 'src="/freshet/freshet-list.js"' in page
+    for name in ("freshet", "freshet-list"):
+        assert re.search(rf'''<script defer [^>]*src=["']/freshet/{name}\.js["']''', page)
     assert len(re.findall(r'"endpoint":"\\/freshet\\/api\\/track"', page)) == 2, page

@@ -235,7 +235,7 @@ class Site:
         text = self.browser().post("wp-admin/install.php?step=2", {"weblog_title": "Site", "user_name": ADMIN, "admin_password": PASSWORD, "admin_password2": PASSWORD,
                                                                    "pw_weak": 1, "admin_email": "admin@example.org", "blog_public": 1, "Submit": "Install"})
         assert "wp-login.php" in text, text
-        self.php("switch_theme('twentytwentythree'); update_option('permalink_structure', '/%postname%/'); flush_rewrite_rules();"
+        self.php("switch_theme('twentytwentythree'); $wp_rewrite->set_permalink_structure('/%postname%/'); flush_rewrite_rules();"
                  "update_option('comment_previously_approved', 0); update_option('require_name_email', 0); update_option('show_avatars', 0);")
 
     def browser(self):

@@ -31,7 +31,7 @@ export function freshetExpress({ base, key, tokenKey, reader = () => null, log =
     const expires = (Math.floor(Date.now() / 1e3 / kHalfDay) + 2) * kHalfDay;
     const wanted = readerId ? await token(tokenKey, readerId, expires) : undefined;
     const options = { path: "/", secure: request.secure, httpOnly: true, sameSite: "lax", encode: String };
-    if (wanted && wanted !== cookie) response.cookie(name, wanted, { ...options, maxAge: 2e3 * kHalfDay });
+    if (wanted && wanted !== cookie) response.cookie(name, wanted, { ...options, maxAge: 2e3 * kHalfDay }).set("Cache-Control", "private, no-store");
     if (!wanted && cookie) response.clearCookie(name, options);
   }
 

@@ -4,7 +4,10 @@
 //
 //   $site = new Freshet\Site('http://127.0.0.1:8081', key: ['k1', $secret], tokenKey: ['k1', $otherSecret]);
 //   $cookie = $site->cookie($_SESSION['user_id'] ?? null, $_COOKIE, secure: isset($_SERVER['HTTPS']));
-//   if ($cookie) setrawcookie(...$cookie);  // before any output
+//   if ($cookie) {  // before any output; a shared cache would give the token to other readers
+//       setrawcookie(...$cookie);
+//       header('Cache-Control: private, no-store');
+//   }
 //   echo '<ol>', Freshet\Site::links($site->hot(limit: 5)), '</ol>';
 //   $site->saved('42', ['title' => 'A post', 'url' => '/posts/42', 'published_at' => '2026-11-20T08:00:00Z']);
 //

@@ -65,6 +65,7 @@ class Site:
         expires = (time.time() // HALF_DAY_S + 2) * HALF_DAY_S
         wanted = token(*self._token_key, reader, expires) if reader and self._token_key else ""
         if wanted != cookies.get(name, ""):
+            response.headers["Cache-Control"] = "private, no-store"  # a shared cache would give the token to other readers
             response.set_cookie(name, wanted, max_age=2 * HALF_DAY_S if wanted else 0, path="/", secure=secure, httponly=True, samesite="Lax")
         return response
 

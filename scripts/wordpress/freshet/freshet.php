@@ -32,9 +32,14 @@ register_activation_hook(__FILE__, function (): void {
         wp_die(esc_html__('Freshet needs the PHP extension curl. Install it (Debian: php-curl) and activate the plugin again.', 'freshet'));
     }
 });
-register_deactivation_hook(__FILE__, function (): void {
-    wp_clear_scheduled_hook(Queue::HOOK);
-    wp_clear_scheduled_hook(Queue::HOURLY);
+register_deactivation_hook(__FILE__, function (bool $network): void {
+    $clear = fn () => array_map('wp_clear_scheduled_hook', [Queue::HOOK, Queue::HOURLY]);
+    foreach ($network ? get_sites(['fields' => 'ids', 'number' => 0]) : [] as $site) {
+        switch_to_blog($site);
+        $clear();
+        restore_current_blog();
+    }
+    $clear();
 });
 
 Queue::register();

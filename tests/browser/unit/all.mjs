@@ -1,4 +1,5 @@
 // Runs all tests in one process, because loading jsdom takes longer than most files.
+import "./consent.test.mjs";
 import "./hot.test.mjs";
 import "./list.test.mjs";
 import "./lists.test.mjs";

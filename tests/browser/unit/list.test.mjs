@@ -258,6 +258,25 @@ test("where the tag waits for consent, lists of the reader wait, too, and the ot
     [["/api/hot?limit=6", "omit"], ["/api/items/%2Farticle/similar?limit=6", "omit"]]);
 });
 
+test("when consent is withdrawn, lists of the reader are emptied, and what the server wrote stays", async (context) => {
+  const inside = "<template><li><a data-freshet-slot='link title'></a></li></template><li>From the server</li>";
+  for (const name of ["recommended", "feed"]) {
+    const page = await runList(context, kHeading + list({ list: name, consent: "wait" }, inside, kLabelled), { answer: { ...kFeed, "/api/recommendations": () => kItems } });
+    page.window.freshetList.consent(false);
+    await settle();
+    assert.deepEqual([page.texts("li"), page.$("#list").hidden], [["From the server"], false]);
+    page.window.freshetList.consent(true);
+    await settle();
+    assert.deepEqual(page.texts("li"), kItems.map(({ title }) => title));
+    page.window.freshetList.consent(false);
+    await settle();
+    assert.deepEqual([page.texts("li"), page.$("#list").hidden, page.$("#heading").hidden, page.$("template") !== null], [[], true, true, true]);
+    page.window.freshetList.consent(true);
+    await settle();
+    assert.equal(page.texts("li").length, 3);
+  }
+});
+
 test("a user of 0 or \"\" is not signed in, and the tag's user is the list's", async (context) => {
   for (const user of [0, "", null]) {
     const page = await runList(context, list({ list: "recommended", user }));

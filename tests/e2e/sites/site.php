@@ -8,6 +8,7 @@ $site = new Freshet\Site(getenv('BASE'), key: ['k1', str_repeat('i', 32)], token
 $cookie = $site->cookie($_GET['reader'] ?? null, $_COOKIE, secure: ($_SERVER['HTTP_X_FORWARDED_PROTO'] ?? '') === 'https');
 if ($cookie) {
     setrawcookie(...$cookie);
+    header('Cache-Control: private, no-store');
 }
 echo match (strtok($_SERVER['REQUEST_URI'], '?')) {
     '/save' => var_export($site->saved('a/b', ['title' => 'T', 'published_at' => 1]), true),

@@ -2,9 +2,13 @@
 (() => {
   const tell = (given) => [window.freshet, window.freshetList].forEach((each) => each && each.consent(given));
 
+  const test = () => typeof window.wp_has_consent === "function" && tell(window.wp_has_consent("statistics"));
+
+  // Until a plugin that asks the reader's country has set the type of consent, the API reports a consent that was not given.
   document.addEventListener("DOMContentLoaded", () => {
-    if (typeof window.wp_has_consent === "function" && window.wp_has_consent("statistics")) tell(true);
+    if (!window.waitfor_consent_hook || window.wp_consent_type !== undefined) test();
   });
+  document.addEventListener("wp_consent_type_defined", test);
   document.addEventListener("wp_listen_for_consent_change", ({ detail }) => {
     if (detail && "statistics" in detail) tell(detail.statistics === "allow");
   });

@@ -9,7 +9,7 @@ defined('ABSPATH') || exit;
 
 final class Items
 {
-    /** Post meta: the post was sent, so Freshet must be told when it is no longer public. */
+    /** Post meta: Freshet may have the post, so Freshet must be told when it is no longer public. */
     public const SENT = '_freshet_sent';
 
     /** True if everyone may read the post, now or at its scheduled date. */

@@ -18,9 +18,11 @@ final class ListWidget extends \WP_Widget
     {
         $instance = $this->update((array) $instance, []);
         $title = $instance['title'] === '' ? '' : $args['before_title'] . esc_html($instance['title']) . $args['after_title'];
-        $list = $instance['list'] === 'recommended' ? Lists::recommended(['limit' => $instance['limit']]) : Lists::hot(['limit' => $instance['limit']]);
+        $title = wp_kses_post($title);
+        $recommended = $instance['list'] === 'recommended';  // then the title appears with the list
+        $list = $recommended ? Lists::recommended(['limit' => $instance['limit']], $title) : Lists::hot(['limit' => $instance['limit']]);
         if ($list !== '') {
-            echo $args['before_widget'], wp_kses_post($title), $list, $args['after_widget'];  // phpcs:ignore WordPress.Security.EscapeOutput -- escaped by Lists
+            echo $args['before_widget'], $recommended ? '' : $title, $list, $args['after_widget'];  // phpcs:ignore WordPress.Security.EscapeOutput -- escaped by Lists
         }
     }
 

@@ -41,6 +41,9 @@ final class Lists
     /** The hot list as HTML; "" if it is empty or Freshet does not answer. Arguments: limit, model, tag, title. */
     public static function hot(array $arguments): string
     {
+        if (is_feed()) {
+            return '';
+        }
         $arguments = self::arguments($arguments);
         $items = array_filter(self::hot_items($arguments), fn ($item) => $item['id'] !== PageScript::article());
         $rows = '';
@@ -51,10 +54,10 @@ final class Lists
         return self::filtered($html, array_values($items), ['list' => 'hot'] + $arguments);
     }
 
-    /** An empty list for Freshet's script. Arguments: limit, title. */
-    public static function recommended(array $arguments): string
+    /** An empty list for Freshet's script. Arguments: limit, title. A widget gives its title as HTML, $heading. */
+    public static function recommended(array $arguments, string $heading = ''): string
     {
-        if (!Options::saved()) {
+        if (!Options::saved() || is_feed()) {
             return '';
         }
         $arguments = self::arguments($arguments);
@@ -66,10 +69,10 @@ final class Lists
         }
         wp_enqueue_script(PageScript::LIST);
         $id = 'freshet-title-' . ++self::$count;
-        $label = $arguments['title'] !== '' ? " aria-labelledby=\"$id\"" : ' aria-label="' . esc_attr__('Recommended', 'freshet') . '"';
+        $heading = $heading !== '' ? "<div id=\"$id\" hidden>$heading</div>" : self::heading($arguments['title'], " id=\"$id\" hidden");
+        $label = $heading !== '' ? " aria-labelledby=\"$id\"" : ' aria-label="' . esc_attr__('Recommended', 'freshet') . '"';
         // The script shows the list and its heading if there is something in it.
-        $html = self::heading($arguments['title'], " id=\"$id\" hidden")
-            . "<ol class=\"freshet-list freshet-recommended\"$label hidden data-freshet-list=\"" . esc_attr((string) wp_json_encode($options)) . '"></ol>';
+        $html = $heading . "<ol class=\"freshet-list freshet-recommended\"$label hidden data-freshet-list=\"" . esc_attr((string) wp_json_encode($options)) . '"></ol>';
         return self::filtered($html, [], ['list' => 'recommended'] + $arguments);
     }
 

@@ -11,6 +11,7 @@ final class PageScript
 {
     private const TAG = 'freshet-tag';
     public const LIST = 'freshet-list';
+    private const FILES = [self::TAG => 'freshet.js', self::LIST => 'freshet-list.js'];
     public const CONSENT = 'freshet-consent';
     public const CATEGORY = 'statistics';  // of the WP Consent API
 
@@ -18,6 +19,7 @@ final class PageScript
     {
         add_action('init', [self::class, 'register_scripts']);
         add_action('wp_enqueue_scripts', [self::class, 'enqueue']);
+        add_filter('script_loader_src', [self::class, 'address'], 10, 2);
         add_filter('script_loader_tag', [self::class, 'complete'], 10, 2);
         add_filter('wp_consent_api_registered_' . plugin_basename(PLUGIN_FILE), '__return_true');
     }
@@ -25,8 +27,8 @@ final class PageScript
     public static function register_scripts(): void
     {
         // Freshet's scripts have no version: browsers revalidate them.
-        wp_register_script(self::TAG, self::url('freshet.js'), [], null, true);
-        wp_register_script(self::LIST, self::url('freshet-list.js'), [], null, true);
+        wp_register_script(self::TAG, self::url(self::FILES[self::TAG]), [], null, true);
+        wp_register_script(self::LIST, self::url(self::FILES[self::LIST]), [], null, true);
         wp_register_script(self::CONSENT, plugins_url('assets/consent.js', PLUGIN_FILE), [], VERSION, true);
     }
 
@@ -47,17 +49,21 @@ final class PageScript
         return $post instanceof \WP_Post && Items::is_public($post) && $post->post_status === 'publish' ? (string) $post->ID : '';
     }
 
-    /** The elements of Freshet's scripts. The tag's options do not name the reader: pages may be cached, and the cookie does. */
+    /** WordPress makes the address of a script one below its own folder, which Freshet is not in. */
+    public static function address(string $address, string $handle): string
+    {
+        return isset(self::FILES[$handle]) ? self::url(self::FILES[$handle]) : $address;
+    }
+
+    /** Adds attributes to Freshet's scripts. The tag's options do not name the reader: pages may be cached, and the cookie does. */
     public static function complete(string $html, string $handle): string
     {
-        $file = [self::TAG => 'freshet.js', self::LIST => 'freshet-list.js'][$handle] ?? null;
-        if ($file !== null) {
-            $options = ['article' => self::article(), 'endpoint' => self::url('api/track')] + (self::waits() ? ['consent' => 'wait'] : []);
-            $data = $handle === self::TAG ? ' data-freshet="' . esc_attr((string) wp_json_encode($options)) . '"' : '';
-            // WordPress makes the address one below its own folder, which Freshet is not in.
-            $html = sprintf("<script defer src=\"%s\" id=\"%s-js\"%s></script>\n", esc_url(self::url($file)), esc_attr($handle), $data);
+        if (!isset(self::FILES[$handle])) {
+            return $html;
         }
-        return $html;
+        $options = ['article' => self::article(), 'endpoint' => self::url('api/track')] + (self::waits() ? ['consent' => 'wait'] : []);
+        $data = $handle === self::TAG ? ' data-freshet="' . esc_attr((string) wp_json_encode($options)) . '"' : '';
+        return (string) preg_replace_callback('/<script(?=[^>]*\ssrc=)/', fn () => "<script defer$data", $html, 1);
     }
 
     /** The address of a public route or script. */

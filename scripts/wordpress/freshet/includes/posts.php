@@ -11,21 +11,40 @@ final class Posts
 {
     private const IMPORT = 'freshet_import';  // option: ["total" => posts, "started" => unix seconds]
 
+    /** @var array<int, bool> by post that is being deleted: whether Freshet must be told */
+    private static array $deleted = [];
+
     public static function register(): void
     {
         add_action('wp_after_insert_post', fn ($id, $post) => self::changed($post), 10, 2);
         add_action('transition_post_status', fn ($new, $old, $post) => self::changed($post), 10, 3);
         add_action('set_object_terms', fn ($id) => self::changed(get_post($id)));
-        add_action('deleted_post', fn ($id, $post) => in_array($post->post_type, Options::post_types(), true) && Queue::add(Queue::ITEM, (string) $id), 10, 2);
+        // The meta data of a post goes before the post.
+        add_action('before_delete_post', fn ($id) => self::$deleted[$id] = self::is_known((int) $id));
+        add_action('deleted_post', fn ($id) => !empty(self::$deleted[$id]) && Queue::add(Queue::ITEM, (string) $id));
         add_action('profile_update', [self::class, 'author_changed'], 10, 2);
     }
 
     /** A post that is not public matters only if Freshet has it. */
     public static function changed(mixed $post): void
     {
-        if ($post instanceof \WP_Post && (Items::is_public($post) || get_post_meta($post->ID, Items::SENT, true))) {
+        if ($post instanceof \WP_Post && (Items::is_public($post) || self::is_known($post->ID))) {
             Queue::add(Queue::ITEM, (string) $post->ID);
         }
+    }
+
+    /** True if Freshet may have the post: it was sent, or another process is sending it. Caches do not know what others write. */
+    private static function is_known(int $id): bool
+    {
+        global $wpdb;
+        return Options::saved() && (bool) $wpdb->get_var($wpdb->prepare(
+            'SELECT EXISTS (SELECT 1 FROM ' . Queue::table() . " WHERE kind = %s AND object = %s)
+                OR EXISTS (SELECT 1 FROM $wpdb->postmeta WHERE post_id = %d AND meta_key = %s)",
+            Queue::ITEM,
+            (string) $id,
+            $id,
+            Items::SENT,
+        ));
     }
 
     /** The items of an author's posts contain the author's name. */

@@ -31,8 +31,11 @@ final class Privacy
         $name = 'freshet_export_' . md5($reader);
         // Each part of Freshet's export names the number of its first interaction.
         $starts = $page > 1 ? (array) get_transient($name) : [1 => 0];
+        if (!isset($starts[$page])) {
+            return new \WP_Error('freshet', __('The export took too long. Start it again.', 'freshet'));
+        }
         try {
-            $part = Service::client()->exportUser($reader, (int) ($starts[$page] ?? 0));
+            $part = Service::client()->exportUser($reader, (int) $starts[$page]);
         } catch (FreshetException $error) {
             /* translators: %s: the error */
             return new \WP_Error('freshet', sprintf(__('Freshet did not export the data: %s', 'freshet'), $error->getMessage()));
@@ -90,14 +93,16 @@ final class Privacy
     private static function groups(array $part, int $page): array
     {
         $data = [];
-        $add = function (string $group, string $label, array $pairs) use (&$data): void {
+        $add = function (string $group, string $label, array $pairs) use (&$data, $page): void {
             $rows = [];
             foreach (array_filter($pairs, fn ($value) => $value !== '') as $name => $value) {
                 $rows[] = ['name' => $name, 'value' => $value];
             }
-            $data[] = ['group_id' => "freshet-$group", 'group_label' => $label, 'item_id' => "freshet-$group-" . count($data), 'data' => $rows];
+            $data[] = ['group_id' => "freshet-$group", 'group_label' => $label, 'item_id' => "freshet-$group-$page-" . count($data), 'data' => $rows];
         };
         [$post, $what, $when] = [__('Post', 'freshet'), __('What', 'freshet'), __('When', 'freshet')];
+        $rows = [...$part['database']['interactions'] ?? [], ...$part['database']['not_interested'] ?? []];
+        _prime_post_caches(array_map('intval', array_filter(array_column($rows, 'topicId'), fn ($id) => ctype_digit((string) $id))), false, false);
         foreach ($part['database']['interactions'] ?? [] as $row) {
             $add('interactions', __('What you did (Freshet)', 'freshet'), [$what => Texts::interaction((string) $row['kind']), $post => self::post($row['topicId']), $when => self::time($row['at'])]);
         }
@@ -122,7 +127,8 @@ final class Privacy
     private static function contents(array $key): string
     {
         $name = (string) $key['key'];
-        $values = is_array($key['value']) ? array_slice($key['value'], 0, self::MAX_VALUES, true) : [$key['value']];
+        $all = (array) $key['value'];
+        $values = array_slice($all, 0, self::MAX_VALUES, true);
         // Names of posts in some keys begin with a letter and a colon: what was done with the post.
         $name_of = fn ($member): string => self::post(preg_replace('/^[a-z]:/', '', (string) $member));
         $dated = fn (callable $label): array => array_map(fn ($member, $at) => $label($member) . ((float) $at > 0 ? ': ' . self::time($at) : ''), array_keys($values), $values);
@@ -135,11 +141,13 @@ final class Privacy
             str_starts_with($name, 'user:views:') => array_map($name_of, $values),
             default => [sprintf(
                 /* translators: %s: a number */
-                _n('%s entry, which only the service can read', '%s entries, which only the service can read', count($values), 'freshet'),
-                number_format_i18n(count($values)),
+                _n('%s entry, which only the service can read', '%s entries, which only the service can read', count($all), 'freshet'),
+                number_format_i18n(count($all)),
             )],
         };
-        return implode(', ', array_map('strval', $words));
+        $more = count($words) > 1 ? count($all) - count($values) : 0;
+        /* translators: %s: a number */
+        return implode(', ', array_map('strval', $words)) . ($more > 0 ? ' ' . sprintf(__('and %s more', 'freshet'), number_format_i18n($more)) : '');
     }
 
     private static function post(mixed $id): string
@@ -168,7 +176,7 @@ final class Privacy
     {
         $paragraphs = [
             __('This site counts how often its posts are read and for how long, with its own service Freshet. No data is sent to third parties.', 'freshet'),
-            __('For this, your browser reports to this site which post you read and how long it is visible, with a random id of the tab and a signed cookie (freshet_visitor). If you are logged in, a second cookie (freshet_token) says who you are until you log out.', 'freshet'),
+            __('For this, your browser reports to this site which post you read and how long it is visible, with a random id of the tab and a signed cookie (freshet_visitor). If you are logged in, a second cookie (freshet_token) says who you are until you log out. It is set when you log in.', 'freshet'),
             __('From what you read and comment on, the service chooses posts to recommend to you. What it stores about visitors who are not logged in expires a week after their last visit. What it stores about users is deleted with their account, and is part of the export and erasure of personal data.', 'freshet'),
         ];
         return '<p class="privacy-policy-tutorial">' . esc_html__('Adapt this text to your settings.', 'freshet') . '</p><p>' . implode('</p><p>', array_map('esc_html', $paragraphs)) . '</p>';

@@ -77,13 +77,17 @@ final class Queue
         if (!Options::saved() || $object === '') {
             return;
         }
-        $wpdb->query($wpdb->prepare(
+        self::write($wpdb->prepare(
             'INSERT INTO ' . self::table() . ' (kind, object, version, due) VALUES (%s, %s, 1, %d)
              ON DUPLICATE KEY UPDATE version = version + 1, attempts = 0, due = VALUES(due)',
             $kind,
             $object,
             time(),
         ));
+        if (is_multisite() && ms_is_switched()) {  // another site's cron sends it, to that site's service
+            self::schedule();
+            return;
+        }
         if (!self::$added) {
             add_action('shutdown', [self::class, 'send_added'], 20);
         }
@@ -94,11 +98,21 @@ final class Queue
     public static function add_posts(string $condition): int
     {
         global $wpdb;
-        $wpdb->query('INSERT INTO ' . self::table() . " (kind, object, version, due)
+        self::write('INSERT INTO ' . self::table() . " (kind, object, version, due)
             SELECT 'item', ID, 1, " . time() . " FROM $wpdb->posts AS posts WHERE $condition
             ON DUPLICATE KEY UPDATE version = version + 1, attempts = 0, due = VALUES(due)");
         self::schedule();
         return self::size(self::ITEM);
+    }
+
+    /** Adds rows. If that fails, the table may be missing: a backup without it was restored. */
+    private static function write(string $statement): void
+    {
+        global $wpdb;
+        if ($wpdb->query($statement) === false) {
+            self::create_table();
+            $wpdb->query($statement);
+        }
     }
 
     /** The number of objects that wait. */
@@ -123,14 +137,9 @@ final class Queue
     /** At the end of a request that changed something. */
     public static function send_added(): void
     {
-        $deadline = microtime(true) + Service::PAGE_MS / 1000;
         foreach (self::$added as [$kind, $object]) {
-            $left_ms = (int) (1000 * ($deadline - microtime(true)));
-            if ($left_ms < 20) {
-                break;
-            }
             $rows = self::claim('kind = %s AND object = %s', [$kind, $object], 1);
-            $answer = $rows ? Service::page_call(fn (Freshet $client) => self::deliver($client, $rows), $left_ms) : [];
+            $answer = $rows ? Service::page_call(fn (Freshet $client) => self::deliver($client, $rows)) : [];
             if (!empty($answer['unavailable'])) {
                 self::release($rows);
                 break;
@@ -219,24 +228,31 @@ final class Queue
 
     /**
      * Sends rows: posts of one batch together, everything else alone. Returns the answer of a call that failed if the client
-     * is one for pages; another client throws the error. Errors that a repetition cannot correct drop their row.
+     * is one for pages; another client throws the error. What a repetition cannot correct drops its row: errors of Freshet, and
+     * those of other plugins' filters.
      */
     private static function deliver(Freshet $client, array $rows): array
     {
         $lines = [];
         $bytes = 0;
         foreach ($rows as $row) {
-            $line = $row->kind === self::ITEM ? self::line((int) $row->object) : null;
+            try {
+                $line = $row->kind === self::ITEM ? self::line((int) $row->object) : null;
+                $size = strlen(json_encode($line, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE));
+            } catch (\Throwable $error) {
+                self::refuse($row, $error->getMessage());
+                continue;
+            }
+            $answer = [];
             if ($line === null) {
                 $answer = self::attempt($row, fn () => self::deliver_alone($client, $row));
             } else {
-                $bytes += strlen((string) wp_json_encode($line));
-                if ($lines && $bytes > self::BATCH_BYTES) {
+                if ($lines && $bytes + $size > self::BATCH_BYTES) {
                     $answer = self::deliver_items($client, $lines);
-                    $lines = [];
-                    $bytes = strlen((string) wp_json_encode($line));
+                    [$lines, $bytes] = [[], 0];
                 }
                 $lines[] = [$row, $line];
+                $bytes += $size;
             }
             if (!empty($answer['unavailable'])) {
                 return $answer;
@@ -248,25 +264,49 @@ final class Queue
     /** The post's line for a bulk write; null if the post must be deleted. */
     private static function line(int $id): ?array
     {
-        clean_post_cache($id);  // another process may have changed the post
+        // Another process may have changed the post. clean_post_cache() would also make plugins drop their copies of pages.
+        wp_cache_delete($id, 'posts');
+        wp_cache_delete($id, 'post_meta');
         $post = get_post($id);
+        foreach ($post ? get_object_taxonomies($post->post_type) : [] as $taxonomy) {
+            wp_cache_delete($id, "{$taxonomy}_relationships");
+        }
         $members = $post ? Items::members($post) : null;
         return $members === null ? null : ['id' => (string) $id] + $members;
     }
 
+    /** One call for all lines. If Freshet refuses it as a whole, each line is sent alone. */
     private static function deliver_items(Freshet $client, array $lines): array
     {
-        $answer = $client->putItems(array_column($lines, 1));
-        if (!empty($answer['unavailable'])) {
-            return $answer;
+        foreach ($lines as [$row]) {
+            update_post_meta((int) $row->object, Items::SENT, '1');  // before the call, whose answer may be lost
+        }
+        try {
+            $answer = $client->putItems(array_column($lines, 1));
+            $error = $answer['error'] ?? null;
+        } catch (FreshetException $exception) {
+            [$answer, $error] = [[], $exception];
+        }
+        if ($error !== null && self::is_temporary($error)) {
+            return $answer ?: throw $error;
+        }
+        if ($error !== null && count($lines) > 1) {
+            foreach ($lines as $line) {
+                $answer = self::deliver_items($client, [$line]);
+                if (!empty($answer['unavailable'])) {
+                    return $answer;
+                }
+            }
+            return [];
         }
         $rejected = array_column($answer['rejected'] ?? [], null, 'line');
         foreach ($lines as $index => [$row]) {
             $problem = $rejected[$index + 1] ?? null;
-            if ($problem !== null) {
+            if ($error !== null) {
+                self::refuse($row, $error->getMessage());
+            } elseif ($problem !== null) {
                 self::refuse($row, trim(($problem['member'] ?? '') . ' ' . ($problem['detail'] ?? $problem['code'] ?? '')));
             } else {
-                update_post_meta((int) $row->object, Items::SENT, '1');
                 self::finish($row);
             }
         }
@@ -283,10 +323,26 @@ final class Queue
             return $answer;
         }
         if ($row->kind === self::ERASE) {
-            return $client->eraseUser($row->object);
+            return self::erase($client, $row->object);
         }
         $reply = Readers::reply((int) $row->object);
         return $reply === null ? [] : $client->interact([$reply]);
+    }
+
+    /** Starts the erasure of a reader, or asks what became of it. The row waits until it is done. */
+    private static function erase(Freshet $client, string $reader): array
+    {
+        $name = 'freshet_deleted_' . md5($reader);  // transient: the job's id; without it the reader is erased again
+        $job = get_transient($name);
+        delete_transient($name);  // for a job that failed, or that Freshet does not know any more
+        $answer = $job ? $client->job($job) : $client->eraseUser($reader);
+        if (!empty($answer['unavailable']) || in_array($answer['state'] ?? '', ['done', 'waiting'], true)) {
+            return $answer;
+        }
+        if (($answer['state'] ?? '') !== 'failed') {
+            set_transient($name, $answer['job'] ?? $job, DAY_IN_SECONDS);
+        }
+        return ['waits' => true];
     }
 
     private static function attempt(object $row, callable $send): array
@@ -294,19 +350,24 @@ final class Queue
         try {
             $answer = $send();
             $error = $answer['error'] ?? null;
-        } catch (FreshetException $exception) {
+        } catch (\Throwable $exception) {
             [$answer, $error] = [[], $exception];
         }
         if ($error === null) {
-            self::finish($row);
+            empty($answer['waits']) ? self::finish($row) : self::release([$row]);
             return [];
         }
-        // With a wrong key every write fails, until an administrator corrects it.
-        if ($error->temporary() || in_array($error->status, [401, 403, 404, 409, 500], true)) {
+        if ($error instanceof FreshetException && self::is_temporary($error)) {
             return $answer ?: throw $error;
         }
         self::refuse($row, $error->getMessage());
         return [];
+    }
+
+    /** True if a repetition may succeed. With a wrong key every write fails, until an administrator corrects it. */
+    private static function is_temporary(FreshetException $error): bool
+    {
+        return $error->temporary() || in_array($error->status, [401, 403, 404, 409, 500], true);
     }
 
     /** Lets cron run when the next row is due, but not within $pause seconds. */

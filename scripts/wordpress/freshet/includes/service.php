@@ -15,20 +15,26 @@ defined('ABSPATH') || exit;
 
 final class Service
 {
-    public const PAGE_MS = 300;
+    public const PAGE_MS = 300;  // for all calls of a page together
+    private const LEAST_MS = 20;  // no call is made with less
     private const DOWN = 'freshet_down';  // transient: why there was no answer
     private const DOWN_S = 10;
+    private static float $spent_ms = 0;
 
     /**
-     * Makes one call for a page: $call(Freshet): array. It ends within $limit_ms. After a call without an answer there is none
-     * for ten seconds, so that a page waits only now and then while Freshet is down. Failures return "unavailable".
+     * Makes one call for a page: $call(Freshet): array. All calls of a request together end within PAGE_MS. After a call without
+     * an answer there is none for ten seconds, so that a page waits only now and then while Freshet is down. Failures return
+     * "unavailable".
      */
-    public static function page_call(callable $call, int $limit_ms = self::PAGE_MS): array
+    public static function page_call(callable $call): array
     {
-        if (!self::usable() || self::down() !== '') {
+        $left_ms = (int) (self::PAGE_MS - self::$spent_ms);
+        if (!self::usable() || $left_ms < self::LEAST_MS || self::down() !== '') {
             return ['items' => [], 'unavailable' => true];
         }
-        $answer = $call(new Freshet(self::address(), Options::key('internal_key'), preset: 'page', timeoutMs: $limit_ms));
+        $start = hrtime(true);
+        $answer = $call(new Freshet(self::address(), Options::key('internal_key'), preset: 'page', timeoutMs: $left_ms));
+        self::$spent_ms += (hrtime(true) - $start) / 1e6;
         $error = $answer['error'] ?? null;
         if ($error instanceof FreshetException) {
             self::note($error);
@@ -42,10 +48,10 @@ final class Service
         return new Freshet(self::address(), Options::key('internal_key'), attempts: 2, timeoutMs: 10000);
     }
 
-    /** Remembers for ten seconds that Freshet does not answer. */
+    /** Remembers for ten seconds that Freshet does not answer, or is busy, broken or not set up. */
     public static function note(FreshetException $error): void
     {
-        if ($error->status === 0 || $error->status >= 502) {
+        if ($error->temporary() || in_array($error->status, [401, 403, 500], true)) {
             set_transient(self::DOWN, $error->getMessage(), self::DOWN_S);
         }
     }

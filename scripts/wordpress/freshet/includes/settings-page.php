@@ -15,6 +15,7 @@ final class SettingsPage
     private const SLUG = 'freshet';
     private const CAPABILITY = 'manage_options';
     private const NONCE = 'freshet-admin';
+    private const TEST_READER = 'freshet-test';  // of the token of a test
 
     public static function register(): void
     {
@@ -114,7 +115,9 @@ final class SettingsPage
     public static function answer_test(): array
     {
         // phpcs:ignore WordPress.Security -- the nonce is checked by the caller, the values by sanitize()
-        return self::test(Options::sanitize(wp_unslash($_POST['freshet'] ?? [])));
+        $options = Options::sanitize(wp_unslash($_POST['freshet'] ?? []));
+        $invalid = array_map(fn ($error) => self::result(false, $error['message']), get_settings_errors(Options::NAME));
+        return $invalid ?: self::test($options);
     }
 
     public static function answer_send_all(): array
@@ -139,8 +142,7 @@ final class SettingsPage
         if (!extension_loaded('curl')) {
             return [self::result(false, __('PHP’s extension curl is missing.', 'freshet'))];
         }
-        $reader = Readers::id(wp_get_current_user()) ?: '0';
-        $token = $token_key ? Freshet::token($token_key[0], $token_key[1], $reader) : '';
+        $token = $token_key ? Freshet::token($token_key[0], $token_key[1], self::TEST_READER) : '';
         $client = new Freshet($address, $key, $token ? ['Cookie' => "freshet_token=$token; __Host-freshet_token=$token"] : [], attempts: 1);
         try {
             $answer = $client->whoami();
@@ -157,7 +159,7 @@ final class SettingsPage
             : sprintf(__('Freshet answers, and accepts requests without a key. If other hosts reach it, set %s.', 'freshet'), 'identity.internal_keys'))];
         $results[] = match (true) {
             $token_key === null => self::result(true, __('Without a token key, users who are logged in count as anonymous visitors.', 'freshet')),
-            ($answer['userId'] ?? null) === $reader => self::result(true, __('Freshet accepts the token key.', 'freshet')),
+            ($answer['userId'] ?? null) === self::TEST_READER => self::result(true, __('Freshet accepts the token key.', 'freshet')),
             /* translators: %1$s and %2$s: settings of Freshet */
             default => self::result(false, sprintf(__('Freshet does not accept the token key. Compare it with the file in %1$s, and set %2$s.', 'freshet'), 'identity.token_keys', 'identity.mode = "token"')),
         };

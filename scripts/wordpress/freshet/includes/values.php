@@ -103,12 +103,12 @@ final class Values
         return $tags;
     }
 
-    /** True if the token was made with the key for the reader and is valid at $now. */
+    /** True if the cookie's token, which PHP has decoded, was made with the key for the reader and is valid at $now. */
     public static function is_token_of(string $token, array $key, string $reader, int $now): bool
     {
         $parts = explode('.', $token);
         $expires = (int) ($parts[count($parts) - 2] ?? 0);
-        return $expires > $now && hash_equals(\Freshet\Freshet::token($key[0], $key[1], $reader, $expires), $token);
+        return $expires > $now && hash_equals(urldecode(\Freshet\Freshet::token($key[0], $key[1], $reader, $expires)), $token);
     }
 
     /** Seconds until the next attempt after so many that failed: a minute, then twice as long each time, at most an hour. */
