@@ -1,8 +1,10 @@
 """INTEGRATION.md as a site would follow it: each case's block, and its session check behind PHP-FPM. test_readme.py runs the
 curl lines, tests/browser/list.test.mjs the pages of a static site."""
 
+import contextlib
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -142,9 +144,12 @@ def test_the_keys_are_accepted_and_no_other(keyed):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Free on all addresses, since Node listens on all, and below the ports of outgoing connections."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::", port))
+            return port
 
 
 CASES = {
