@@ -71,7 +71,8 @@ def small_disk(service, name):
     finally:
         if mounted:
             subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", service.state], check=False, capture_output=True, timeout=480)
-            subprocess.run(["umount", folder], check=True)
+            # A child of Redis that rewrites the append-only file may take a moment to end.
+            wait_until(lambda: subprocess.run(["umount", folder], check=False, capture_output=True).returncode == 0, "the disk to be unmounted", 60)
 
 
 def recovery_s(run, service, recorded, name, state, load, writers):
