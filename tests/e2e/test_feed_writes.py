@@ -84,13 +84,10 @@ def test_every_page_is_complete_during_a_stream_of_writes(own_service, name):
         wait_until(lambda: load.errors or (len(load.results) >= PAGES and time.monotonic() > began + SECONDS), "pages", 120)
     duration_s = time.monotonic() - began
     failed = [each for each in load.results if each[0] != 200]
-    # A search that has waited for half a second is dropped, which a host that stalls can cause for a few.
     degraded = [each for each in load.results if each[1]]
-    waited = [each for each in degraded if each[2] >= 0.5]
     latencies_s = sorted(each[2] for each in load.results)
     print(f"{ITEMS} items, {len(writer.written) / duration_s:.1f} writes/s, {len(load.results) / duration_s:.1f} pages/s of {CONNECTIONS} connections: "
           f"{len(failed)} failed, {len(degraded)} degraded, p50 {latencies_s[len(latencies_s) // 2]:.3f} s, slowest {latencies_s[-1]:.3f} s")
     assert not load.errors, load.errors[:3]
     assert set(writer.written) == {200}
-    assert failed == []
-    assert degraded == waited and len(waited) <= len(load.results) // 1000
+    assert (failed, degraded) == ([], [])
