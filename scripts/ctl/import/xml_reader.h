@@ -47,10 +47,10 @@ struct XmlVisitor {
   std::function<bool(const XmlElement&)> record;
 };
 
-// Reads a document. Needs memory for one record: 4 MiB and what libxml2 buffers, at most 20 MB.
-// What exceeds this in a record is left out. Does not access the network or files. The entities of
-// HTML are known, those that the document declares are not. Errors: kInvalid "bad_xml", with the
-// line in the detail; records before the error have been visited.
+// Reads a document. Keeps one record in memory, up to 4 MiB of it, and what libxml2 buffers, at most
+// 20 MB; the rest of a larger record is dropped. Reads no other file and no network address.
+// Resolves the entities of HTML, but not those that the document declares. Errors: kInvalid
+// "bad_xml", with the line in the detail; records before the error have been visited.
 Result<void> read_xml(std::istream& in, std::string_view base, const XmlVisitor& visitor);
 
 }  // namespace freshet::ctl
