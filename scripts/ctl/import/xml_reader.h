@@ -47,8 +47,8 @@ struct XmlVisitor {
   std::function<bool(const XmlElement&)> record;
 };
 
-// Reads a document. Keeps one record in memory, up to 4 MiB of it, and what libxml2 buffers, at most
-// 20 MB; the rest of a larger record is dropped. Reads no other file and no network address.
+// Reads a document. Keeps one record in memory, up to 4 MiB of it, and what libxml2 buffers, at
+// most 20 MB; the rest of a larger record is dropped. Reads no other file and no network address.
 // Resolves the entities of HTML, but not those that the document declares. Errors: kInvalid
 // "bad_xml", with the line in the detail; records before the error have been visited.
 Result<void> read_xml(std::istream& in, std::string_view base, const XmlVisitor& visitor);
