@@ -95,8 +95,8 @@ def wait_until_idle(service):
 
 VOLATILE_FIELDS = re.compile("(?:.*score|age|age_seconds|decay|hours|divisor|current)$")  # values that change with time
 
-# Keys that a restore rebuilds, that expire sooner than a restore takes, or that change on every read.
-VOLATILE_KEYS = (b"hot:list", b"hot:rank", b"hot:placed", b"hot:unplaced", b"feed:cache", b"feed:state", b"recorder:", b"job:")
+# Keys that are rebuilt after a restore, that expire sooner than a restore takes, or that change on every read.
+VOLATILE_KEYS = (b"hot:list", b"hot:rank", b"hot:placed", b"hot:unplaced", b"hot:covisits", b"feed:cache", b"feed:state", b"recorder:", b"job:")
 
 
 def content(service):
