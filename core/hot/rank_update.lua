@@ -1,6 +1,10 @@
 -- Writes articles' scores to the rank of a model (core/hot/models.h), unless a later version has
 -- been written. For views, also writes their totals to the buckets of mode = current.
 --
+-- An article that leaves the rank keeps its version until ten minutes after its last write, so that
+-- an earlier state that arrives late does not bring it back. Fifty random versions are looked at for
+-- each article that leaves, so a few per cent of the versions are of articles that have left.
+--
 -- KEYS 1 hot:rank or hot:score
 --      2 hot:placed or hot:placed:views, of the same rank (or both of :next, during a rebuild)
 --      3 hot:published  4 hot:hidden  5 hot:rank:meta  6 hot:unplaced  [7 hot:current:index
@@ -39,13 +43,13 @@ for i, id in ipairs(ids) do
   local until_s = tonumber(hidden_until[i] or nil)
   local hidden = until_s and until_s > now and until_s == floor(until_s)  -- not one that is only embargoed
   if not hidden and not (versions[i] and versions[i] + 0 >= v + 0) then
+    version_args[#version_args + 1], version_args[#version_args + 2] = id, v
     if score == '' then
       unranked[#unranked + 1] = id
       if date == '' then uncounted[#uncounted + 1] = id end
       if bucket then call('ZREM', bucket, id) end
     else
       score_args[#score_args + 1], score_args[#score_args + 2] = score, id
-      version_args[#version_args + 1], version_args[#version_args + 2] = id, v
       date_args[#date_args + 1], date_args[#date_args + 2] = date, id
       if bucket and ARGV[at + 4] ~= '' then
         local total, b = ARGV[at + 4], ARGV[at + 5] + 0
@@ -62,15 +66,37 @@ for b, args in pairs(bucket_args) do
   call('EXPIRE', KEYS[b], ARGV[6])
   call('ZADD', index, 'GT', unpack(bounds[b]))
 end
+-- Keeps those of the last ten minutes, and the next ten if the clock went back.
+local function forget_old_versions(members)
+  if #members == 0 then return end
+  local old = {}
+  for i, v in ipairs(call('HMGET', KEYS[2], unpack(members))) do
+    if v and (v / 1e6 < now - 600 or v / 1e6 > now + 600) then old[#old + 1] = members[i] end
+  end
+  if #old > 0 then call('HDEL', KEYS[2], unpack(old)) end
+end
+local removed = 0
 local function remove_members(members)
   if #members == 0 then return end
   call('ZREM', KEYS[1], unpack(members))
-  call('HDEL', KEYS[2], unpack(members))
+  forget_old_versions(members)
+  removed = removed + #members
 end
+local function forget_versions_kept_earlier()
+  if removed == 0 then return end
+  local sample, left = call('HRANDFIELD', KEYS[2], -50 * min(removed, 20)), {}
+  for i, score in ipairs(#sample > 0 and call('ZMSCORE', KEYS[1], unpack(sample)) or {}) do
+    if not score then left[#left + 1] = sample[i] end
+  end
+  forget_old_versions(left)
+end
+if #version_args > 0 then call('HSET', KEYS[2], unpack(version_args)) end
 remove_members(unranked)
 if #uncounted > 0 then call('ZREM', KEYS[3], unpack(uncounted)) end
-if #score_args == 0 then return 0 end
-call('HSET', KEYS[2], unpack(version_args))
+if #score_args == 0 then
+  forget_versions_kept_earlier()
+  return 0
+end
 -- Trim only when the rank has grown: first members whose score fell below the minimum, then the
 -- lowest beyond the cap.
 if call('ZADD', KEYS[1], unpack(score_args)) > 0 then
@@ -84,4 +110,5 @@ if call('ZADD', KEYS[1], unpack(score_args)) > 0 then
     excess = excess - 1000
   end
 end
+forget_versions_kept_earlier()
 return #score_args / 2

@@ -193,15 +193,47 @@ TEST_CASE_METHOD(RankFixture, "late rank updates do not bring back a hidden or r
     CHECK_FALSE(exists(key));
 }
 
-TEST_CASE_METHOD(RankFixture, "versions are stored for rank members only", "[rank_updater]") {
+TEST_CASE_METHOD(RankFixture, "an earlier state does not bring back an article that left the rank",
+                 "[rank_updater]") {
+  settings.list.max_members = 3;
+  open();
+  put(item("a", now()));
+  write_queue.hold = true;
+  for (const char* visitor : {"v", "w", "x"}) track(track_event("a", visitor, 60000));
+  const auto late = write_queue.take_held();
+  write_queue.hold = false;
+  SECTION("below the minimum score") { put(item("a", UnixSeconds{seconds{86400}})); }
+  SECTION("beyond the maximum number of members") {
+    for (const char* id : {"b", "c", "d"}) {
+      put(item(id, now()));
+      track(track_event(id, "v", 1000));
+    }
+    put(item("a", now() - std::chrono::hours(24 * 20)));
+  }
+  SECTION("without a score") {
+    const hot::RankWrite no_score{"a", std::nullopt, now(), std::stoll(field("a", "v")) + 1};
+    hot::RankWrites writes;
+    writes.fill({no_score});
+    redis::Pipeline command;
+    hot::append_rank_writes(command, writes, now(), settings, keys());
+    REQUIRE(redis.call_all(command));
+  }
+  write_queue.run(late);
+  CHECK_FALSE(rank_score("a"));
+}
+
+TEST_CASE_METHOD(RankFixture, "versions of articles that left the ranks are removed after ten minutes",
+                 "[rank_updater]") {
   settings.list.max_members = 5;
   open();
-  for (int i = 0; i < 30; ++i) {
+  const auto versions = keys().partition(0).rank_versions(hot::kEngagementModel);
+  const auto old = (now() - std::chrono::minutes(11)).time_since_epoch();
+  for (int i = 0; i < 200; ++i)
+    command("HSET", versions, "old" + std::to_string(i),
+            std::to_string(std::chrono::microseconds(old).count()));
+  int i = 0;
+  for (; i < 300 && *command("HLEN", versions).integer() > i; ++i)
     track(track_event("a" + std::to_string(i), "v", i * 1000));
-    view(view_event("a" + std::to_string(i), "f"));
-  }
-  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kEngagementModel)).integer() == 5);
-  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kViewsModel)).integer() == 5);
-  remove("a29");
-  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kEngagementModel)).integer() == 4);
+  CHECK(*command("HLEN", versions).integer() == i);  // all are of the last ten minutes
+  CHECK(*command("ZCARD", keys().partition(0).rank(hot::kEngagementModel)).integer() == 5);
 }

@@ -30,8 +30,8 @@ constexpr std::array kRequiredCommands{
     "GET K", "GETEX K", "SET K x", "APPEND K x", "MGET K", "INCR K", "PERSIST K", "SPOP K", "STRLEN K",
     "PFADD K", "PFCOUNT K",
     // hashes
-    "HGET K x", "HSET K x y", "HDEL K x", "HMGET K x", "HGETALL K", "HKEYS K", "HLEN K", "HEXISTS K x",
-    "HINCRBY K x 1", "HINCRBYFLOAT K x 1",
+    "HGET K x", "HSET K x y", "HDEL K x", "HMGET K x", "HGETALL K", "HKEYS K", "HLEN K", "HRANDFIELD K",
+    "HEXISTS K x", "HINCRBY K x 1", "HINCRBYFLOAT K x 1",
     // lists
     "LINSERT K BEFORE x y", "LLEN K", "LPOP K", "LPUSH K x", "LRANGE K 0 1", "LREM K 0 x", "LTRIM K 0 1",
     "RPUSH K x",
