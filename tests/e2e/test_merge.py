@@ -144,23 +144,30 @@ def test_a_page_whose_impressions_were_lost_before_the_login_is_not_shown_to_the
     assert not {"item1", "item2", "item3"} & set(ids(feed(site, account(ann))))
 
 
+def visitor_lookups(service):
+    """How often the service asked for the TTL of a visitor's state since the statistics were reset."""
+    texts = [service.redis_text("INFO", "commandstats", node=node) for node in service.nodes("master") or [None]]
+    return sum(int(line.split("calls=")[1].split(",")[0]) for text in texts for line in text.splitlines() if line.startswith("cmdstat_ttl:"))
+
+
+def reset_statistics(service):
+    for node in service.nodes("master") or [None]:
+        service.redis_text("CONFIG", "RESETSTAT", node=node)
+
+
 def test_a_request_without_both_names_looks_for_no_visitor(site, name):
     cookie, public = visitor(site), site.public()
     read(site, cookie, "item1")
     site.wait_for_background_writes()
-
-    def lookups():
-        text = site.redis_text("INFO", "commandstats")
-        return sum(int(line.split("calls=")[1].split(",")[0]) for line in text.splitlines() if line.startswith("cmdstat_ttl:"))
-    site.redis("CONFIG", "RESETSTAT")
+    reset_statistics(site)
     for headers in (cookie, account(name("ann")), {}):
         for _ in range(3):
             public.get("/api/history", headers=headers)
             public.get("/api/recommendations", headers=headers)
-    assert lookups() == 0
+    assert visitor_lookups(site) == 0
     reply = public.get("/api/history", headers=account(name("bob"), cookie))
     assert reply.status == 200 and "Set-Cookie" not in reply.headers
-    wait_until(lambda: lookups() > 0, "the look for the visitor's state")
+    wait_until(lambda: visitor_lookups(site) > 0, "the look for the visitor's state")
 
 
 def test_a_visitor_without_a_recent_state_stays(instance_with, name):
@@ -169,9 +176,9 @@ def test_a_visitor_without_a_recent_state_stays(instance_with, name):
     service.public().post("/api/history", {"topicId": "item1"}, headers=cookie)
     for key, ttl in keys_of(service, cookie).items():
         service.redis("EXPIRE", key, ttl - 120)  # as if it had happened two minutes ago
-    service.redis("CONFIG", "RESETSTAT")
+    reset_statistics(service)
     assert history(service, account(ann, cookie)) == []
-    wait_until(lambda: "cmdstat_ttl:" in service.redis_text("INFO", "commandstats"), "the look for the visitor's state")
+    wait_until(lambda: visitor_lookups(service) > 0, "the look for the visitor's state")
     # The look is over when its connection has served a later request.
     assert service.internal().get(f"/api/users/{ann}").status == 200
     assert service.redis("KEYS", "user:merging:*") == service.redis("KEYS", "job:*") == []
