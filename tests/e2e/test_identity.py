@@ -251,14 +251,18 @@ def test_freshetctl_signs_with_its_key(signed_service, name, tmp_path):
     file.write_text('{"id":"%s","title":"x","published_at":1}\n' % item, encoding="utf-8")
 
     def tool(*more):
-        return subprocess.run([CTL, "import", str(file), "--state", signed_service.state, "--resume",
-                               str(tmp_path / "notes"), "-q", *more], capture_output=True, text=True, check=False, timeout=480)
+        return subprocess.run([CTL, "import", str(file), "--resume", str(tmp_path / "notes"), "-q", *more],
+                              capture_output=True, text=True, check=False, timeout=480)
 
-    assert tool().returncode != 0
-    assert tool("--key", f"k1:{tmp_path}/nothing").returncode != 0
-    done = tool("--key", f"k1:{signed_service.paths['k1']}")
-    assert done.returncode == 0, done
-    assert signed_service.redis("HGET", f"item:{{{item}}}", "title") == "x"
+    base = ["--base", f"http://{signed_service.host}:{signed_service.internal_port}"]
+    assert tool(*base).returncode != 0
+    assert tool(*base, "--key", f"k1:{tmp_path}/nothing").returncode != 0
+    # A key that is named, and the one of the configuration.
+    for way in ([*base, "--key", f"k1:{signed_service.paths['k1']}"], ["--state", signed_service.state]):
+        done = tool(*way)
+        assert done.returncode == 0, done
+        assert signed_service.redis("HGET", f"item:{{{item}}}", "title") == "x"
+        assert signed_service.redis("DEL", f"item:{{{item}}}") == 1
 
 
 def test_after_a_failed_reload_new_workers_accept_the_old_keys_only(instance):

@@ -105,8 +105,8 @@ def run(service, *arguments, **options):
     return subprocess.run([CTL, "import", *arguments, "--state", service.state], capture_output=True, text=True, check=False, timeout=240, **options)
 
 
-def report(service, *arguments, status=0):
-    done = run(service, "--json", *arguments)
+def report(service, *arguments, status=0, **options):
+    done = run(service, "--json", *arguments, **options)
     assert done.returncode == status, done
     return json.loads(done.stdout)
 
@@ -180,6 +180,27 @@ def test_an_item_of_two_sources_is_deleted_when_both_have_lost_it(service, site,
     site.pages |= {"/a": rss(*paths[1:]), "/b": rss(*paths[1:])}
     assert report(service, "--feed", site.url + "/a", "--prune")["deleted"] == 0 and title(service, paths[0])
     assert report(service, "--feed", site.url + "/b", "--prune")["deleted"] == 1 and not title(service, paths[0])
+
+
+def test_ndjson_is_pruned_and_printed_like_other_sources(service, name, tmp_path):
+    ids = [name(f"n{number}") for number in range(4)]
+    lines = [json.dumps({"id": each, "title": f"Title of {each}", "published_at": 1795600000, "section": "s"}) for each in ids]
+    file = tmp_path / "items.ndjson"
+    file.write_text("\n".join(["\ufeff" + lines[0], "", *lines[1:]]))
+    assert report(service, str(file), "--prune")["accepted"] == 4
+    file.write_text("\n".join(lines[1:] + [lines[1].replace("Title", "Second")]))  # the last line of an id is taken
+    dry = run(service, str(file), "--dry-run")
+    assert [json.loads(line)["title"] for line in dry.stdout.splitlines()] == [f"Second of {ids[1]}", f"Title of {ids[2]}", f"Title of {ids[3]}"]
+    assert (done := report(service, str(file), "--prune"))["deleted"] == 1 and done["format"] == "NDJSON"
+    assert titles(service, *ids) == [None, f"Second of {ids[1]}", f"Title of {ids[2]}", f"Title of {ids[3]}"]
+    file.write_text("\n".join([*lines[2:], '{"title":"no id"}', "[1]"]))
+    refused = run(service, str(file), "--prune")
+    assert refused.returncode == 1 and "line 3: has no id" in refused.stderr and "line 4: is not a JSON object" in refused.stderr, refused
+    assert "nothing was deleted, because a part of the source could not be read" in refused.stderr and title(service, ids[1])
+    assert report(service, str(file), "--limit-age", "1h", status=1)["too_old"] == 2
+    piped = run(service, "-", "--prune", input=lines[0])
+    assert piped.returncode == 2 and "--prune of stdin needs --source NAME" in piped.stderr, piped
+    assert report(service, "-", "--prune", "--source", name("export"), input=lines[0])["accepted"] == 1
 
 
 def test_nothing_is_deleted_while_the_items_of_another_source_are_unknown(service, site, name, tmp_path):

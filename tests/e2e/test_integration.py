@@ -216,6 +216,13 @@ def test_an_example_sends_its_post_and_shows_it(keyed, start_example, language):
     assert """ data-freshet='{"article":"42"}'></script>""" in example.page()
 
 
+def test_the_commands_that_start_an_example_give_it_the_keys(keyed):
+    script = block("bash", "node app.mjs").replace("/etc/freshet/", f"{keyed.state}/etc/").replace("node app.mjs", "env")
+    environment = dict(line.split("=", 1) for line in run(script).splitlines() if line.startswith(("FRESHET", "PORT")))
+    assert environment["FRESHET"] == "http://127.0.0.1:8081" and environment["PORT"] == "3000"
+    assert [environment["FRESHET_KEY"], environment["FRESHET_TOKEN_KEY"]] == [secret(keyed, "internal-key"), secret(keyed, "token-key")]
+
+
 @pytest.mark.parametrize("failure", ["the service is unreachable", "signed"])
 @pytest.mark.parametrize("language", CASES)
 def test_an_example_shows_its_page_without_the_service_and_with_a_wrong_key(keyed, start_example, language, failure):

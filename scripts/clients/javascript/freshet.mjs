@@ -76,16 +76,22 @@ function parseHealth(text) {
   return { ready: true, writes: text.includes("\nwrites:true\n"), missing: /^missing:(.+)$/m.exec(text)?.[1].split(",") ?? [] };
 }
 
+// Node 18 has no global `crypto`. The name is not a literal, so that bundlers for browsers do not look for the module.
+const nodeCrypto = "node:crypto";
+const subtle = async () => (globalThis.crypto ?? (await import(nodeCrypto)).webcrypto).subtle;
+
 async function hmac(secret, message) {
-  const key = await crypto.subtle.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  return hex(await crypto.subtle.sign("HMAC", key, bytes(message)));
+  const algorithms = await subtle();
+  const key = await algorithms.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return hex(await algorithms.sign("HMAC", key, bytes(message)));
 }
 
-export const newEventId = () => hex(crypto.getRandomValues(new Uint8Array(16)));
+export const newEventId = () =>
+  hex(globalThis.crypto?.getRandomValues(new Uint8Array(16)) ?? Uint8Array.from({ length: 16 }, () => 256 * Math.random()));
 
 // Authorization header for the internal server, signed with one of identity.internal_keys.
 export async function sign({ kid, secret }, method, target, body, seconds = Math.floor(Date.now() / 1000)) {
-  const digest = hex(await crypto.subtle.digest("SHA-256", bytes(body)));
+  const digest = hex(await (await subtle()).digest("SHA-256", bytes(body)));
   return `Freshet-HMAC-SHA256 kid=${kid}, ts=${seconds}, sig=${await hmac(secret, `v1\n${method}\n${target}\n${seconds}\n${digest}`)}`;
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -213,6 +214,7 @@ class SourceImport {
   }
 
   Result<OpenedDocument> open(const std::string& location) {
+    if (location == "-") return OpenedDocument{std::make_unique<std::istream>(std::cin.rdbuf())};
     if (!is_web_url(location)) return open_file(location, options_.max_bytes);
     const auto earlier = earlier_.documents.find(location);
     const bool is_conditional = can_be_unchanged_ && earlier != earlier_.documents.end();
@@ -238,8 +240,11 @@ class SourceImport {
       document = earlier_.documents.at(location);
       for (const std::string& id : document.ids) present_.try_emplace(id, known_time(id));
     } else {
-      if (!format) format = detect(*opened->text);
-      if (!format || *format == SourceFormat::kNdjson)
+      if (!format) {
+        format = detect(*opened->text);
+        if (format == SourceFormat::kNdjson) format.reset();  // any JSON, such as an error
+      }
+      if (!format)
         return fail(ErrorCode::kInvalid, "bad_format", {},
                     location + ": the format is not clear; name it, for example with --feed");
       if (depth == 0) format_ = name_of(*format);
@@ -297,10 +302,37 @@ class SourceImport {
       case SourceFormat::kOutbox:
         return read_outbox(*opened.text, entries);
       case SourceFormat::kNdjson:
+        return read_lines(*opened.text, document.ids);
       case SourceFormat::kMarkdown:
         break;
     }
     return fail(ErrorCode::kInternal, "bad_format");
+  }
+
+  // NDJSON, whose lines are items already. The service checks them.
+  Result<void> read_lines(std::istream& in, std::vector<std::string>& document_ids) {
+    std::string line;
+    json::Document document;
+    for (std::size_t number = 1; std::getline(in, line); ++number) {
+      if (number == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+      ++total_;
+      const std::string position = fmt::format("line {}", number);
+      std::string text = line;
+      const auto parsed = document.parse(text);
+      if (!parsed || !document.root().is_object()) {
+        skip(position, "is not a JSON object");
+        continue;
+      }
+      const auto id_text = json::id_text(document.root()["id"], "id");
+      const auto id = id_text ? parse_id(*id_text, position) : std::nullopt;
+      if (!id_text) skip(position, "has no id");
+      if (!id) continue;
+      const auto published = json::optional_time(document.root(), "published_at");
+      const UnixSeconds at = published && *published ? **published : known_time(id->str());
+      if (!put({id->str(), position, line}, at, UnixSeconds::max(), document_ids)) break;
+    }
+    return {};
   }
 
   UnixSeconds known_time(const std::string& id) const {
@@ -316,34 +348,46 @@ class SourceImport {
       skip(item.position, text.error().detail);
       return true;
     }
-    const auto id = ItemId::parse(*text, "id");
-    if (!id) {
-      skip(item.position, "its id " + (id.error().detail.empty() ? "is not valid" : id.error().detail));
-      return true;
-    }
-    if (present_.size() >= kMaxItems && !present_.contains(id->str())) {
-      note_problem(stop(fmt::format("reading ended after {} items", format_number(kMaxItems))).value());
-      return false;
-    }
+    const auto id = parse_id(*text, item.position);
+    if (!id) return true;
     // An entry without a date keeps the time of its first import.
     if (!item.published_at && !item.updated_at) ++undated_;
     const UnixSeconds published = item.published_at ? *item.published_at
                                   : item.updated_at ? *item.updated_at
                                                     : known_time(id->str());
-    document_ids.push_back(id->str());
-    const UnixSeconds changed = item.updated_at.value_or(published);
-    const auto [seen, is_first] = present_.try_emplace(id->str(), changed);
+    return put({id->str(), item.position, to_line(item, *id, published)}, published,
+               item.updated_at.value_or(published), document_ids);
+  }
+
+  // nullopt: the entry was skipped.
+  std::optional<ItemId> parse_id(const std::string& text, const std::string& position) {
+    auto id = ItemId::parse(text, "id");
+    if (id) return std::move(*id);
+    skip(position, "its id " + (id.error().detail.empty() ? "is not valid" : id.error().detail));
+    return std::nullopt;
+  }
+
+  // Takes the entry that changed last of those with the same id, or the last one if `changed` is
+  // max(). False ends reading.
+  bool put(Pending entry, UnixSeconds published, UnixSeconds changed,
+           std::vector<std::string>& document_ids) {
+    if (present_.size() >= kMaxItems && !present_.contains(entry.id)) {
+      note_problem(stop(fmt::format("reading ended after {} items", format_number(kMaxItems))).value());
+      return false;
+    }
+    document_ids.push_back(entry.id);
+    const auto [seen, is_first] = present_.try_emplace(entry.id, changed);
     if (!is_first) {
       ++duplicates_;
-      if (changed <= seen->second) return true;
+      if (changed <= seen->second && changed != UnixSeconds::max()) return true;
       seen->second = changed;
     }
     if (published < oldest_) {
       ++too_old_;
       return true;
     }
-    next_.ids[id->str()] = published;
-    return add({id->str(), item.position, to_line(item, *id, published)});
+    next_.ids[entry.id] = published;
+    return add(std::move(entry));
   }
 
   bool add(Pending entry) {
@@ -542,7 +586,10 @@ Result<SourceChoice> choose_source(const ImportOptions& options) {
 
 Result<int> import_source(const SourceChoice& source, const ImportOptions& options, const Target& target) {
   if (options.shift_to_now || !options.resume.empty())
-    return fail(ErrorCode::kInvalid, "bad_option", {}, "--shift-to-now and --resume are for NDJSON");
+    return fail(ErrorCode::kInvalid, "bad_option", {},
+                "--shift-to-now and --resume are for NDJSON without --prune, --dry-run and --limit-age");
+  if (source.location == "-" && options.prune && options.source.empty())
+    return fail(ErrorCode::kInvalid, "bad_option", {}, "--prune of stdin needs --source NAME");
   FRESHET_TRY(rule, IdRule::parse(options.id));
   FRESHET_TRY(age, options.limit_age.empty() ? Result<seconds>(seconds(0)) : parse_age(options.limit_age));
   const UnixSeconds oldest = options.limit_age.empty() ? UnixSeconds::min() : wall_now() - *age;

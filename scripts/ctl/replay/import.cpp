@@ -264,7 +264,8 @@ Result<int> import_ndjson(const ImportOptions& options, const Target& target) {
   const bool from_stdin = options.file == kStdin;
   if (from_stdin && !options.resume.empty())
     return fail(ErrorCode::kInvalid, "bad_option", {}, "--resume needs a file, not stdin");
-  FRESHET_TRY(address, http_address(target));
+  FRESHET_TRY(settings, load_settings(target));
+  FRESHET_TRY(address, signed_http_address(target, *settings));
   FRESHET_TRY(identity, from_stdin ? Result<FileIdentity>() : file_identity(options.file));
   FRESHET_TRY(text, from_stdin ? read_stdin() : read_file(options.file));
   Chunks chunks =
@@ -307,10 +308,9 @@ Result<int> run_import(ImportOptions options, const Target& target) {
     if (auto ok = read_job(options.job, options); !ok) return tl::unexpected(ok.error());
   }
   FRESHET_TRY(source, choose_source(options));
-  if (source->format != SourceFormat::kNdjson) return import_source(*source, options, target);
-  if (options.prune || options.dry_run || !options.limit_age.empty())
-    return fail(ErrorCode::kInvalid, "bad_option", {},
-                "--prune, --dry-run and --limit-age are not for NDJSON");
+  // These need to know the items, not only to pass them on.
+  const bool reads_items = options.prune || options.dry_run || !options.limit_age.empty();
+  if (source->format != SourceFormat::kNdjson || reads_items) return import_source(*source, options, target);
   return import_ndjson(options, target);
 }
 

@@ -1,7 +1,7 @@
 // node --test javascript_test.mjs: what only the JavaScript client does: its queue, its cursors, and how it calls fetch.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Freshet } from "../../../scripts/clients/javascript/freshet.mjs";
+import { Freshet, newEventId, sign, token } from "../../../scripts/clients/javascript/freshet.mjs";
 
 const kHourMs = 3600e3;
 
@@ -349,4 +349,19 @@ test("unknown options and presets are refused", () => {
   assert.throws(() => new Freshet({ timeoutMS: 1 }), /unknown argument timeoutMS/);
   assert.throws(() => new Freshet({ preset: "fast" }), /preset must be/);
   assert.throws(() => new Freshet().feed("ann", { limits: 1 }), /unknown argument limits/);
+});
+
+test("works without the global crypto, as in Node 18", async () => {
+  const key = { kid: "k1", secret: "0123456789abcdef0123456789abcdef" };
+  const signed = () => Promise.all([sign(key, "GET", "/api/hot", "", 1), token(key, "42", 2)]);
+  const expected = await signed();
+  const global = Object.getOwnPropertyDescriptor(globalThis, "crypto");
+  delete globalThis.crypto;
+  try {
+    assert.deepEqual(await signed(), expected);
+    assert.match(newEventId(), /^[0-9a-f]{32}$/);
+    assert.notEqual(newEventId(), newEventId());
+  } finally {
+    Object.defineProperty(globalThis, "crypto", global);
+  }
 });
