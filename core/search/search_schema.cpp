@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxTermBytes = 245;  // Xapian's limit
 constexpr std::size_t kTimeBytes = 8;
+constexpr char kStemmerSeparator[] = " stemmer ";
 constexpr std::uint64_t kSignBit = 1ULL << 63;  // flipped, so that negative times sort first
 // Together with the time this fits into a string without an allocation.
 constexpr std::size_t kFingerprintBytes = 7;
@@ -109,6 +110,15 @@ Result<Xapian::Stem> make_stemmer(const std::string& name) try {
   return Xapian::Stem(name);
 } catch (const Xapian::Error& error) {
   return fail(ErrorCode::kInternal, "bad_stemmer", {}, error.get_msg());
+}
+
+std::string terms_version(const std::string& stemmer) {
+  return stemmer == "none" ? text::pipeline_version()
+                           : text::pipeline_version() + kStemmerSeparator + stemmer;
+}
+
+bool has_stems_of(std::string_view terms_version, const std::string& stemmer) {
+  return terms_version.ends_with(kStemmerSeparator + stemmer);
 }
 
 std::string id_term(const ItemId& item) { return exact_term('Q', item.view()); }

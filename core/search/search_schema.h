@@ -43,6 +43,14 @@ inline constexpr Xapian::termcount kTitleWeight = 4, kTagWeight = 3, kAuthorWeig
 // Errors: kInternal "bad_stemmer" if Xapian does not know the language.
 Result<Xapian::Stem> make_stemmer(const std::string& name);
 
+// Metadata of a time slice: the version of its terms.
+inline constexpr char kVersionKey[] = "pipeline";
+// The version of the terms that make_document() stores with this stemmer. Includes
+// text::pipeline_version().
+std::string terms_version(const std::string& stemmer);
+// Returns true if documents of that version have stems of this stemmer, unless that is "none".
+bool has_stems_of(std::string_view terms_version, const std::string& stemmer);
+
 std::string id_term(const ItemId& item);
 // The document of `item`, with its id as data.
 Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer);
