@@ -358,11 +358,11 @@ TEST_CASE_METHOD(FaultFixture, "an index without stems of search.stemmer is rebu
     settings.search.stemmer = stemmer;
     start();
     put(item("c", "Elections", 1700000000));
-    const search::IndexFolder folder(settings.search.index);
+    const search::IndexFolder index(settings.search.index);
     CHECK(eventually([&] {
-      const auto slices = folder.slices().value();
+      const auto slices = index.slices().value();
       return std::all_of(slices.begin(), slices.end(), [&](const search::TimeSlice& each) {
-        return Xapian::Database(folder.path_of(each)).get_metadata(search::kVersionKey) ==
+        return Xapian::Database(index.path_of(each)).get_metadata(search::kVersionKey) ==
                search::terms_version(stemmer);
       });
     }));
