@@ -123,15 +123,16 @@ bool has_stems_of(std::string_view terms_version, const std::string& stemmer) {
 
 std::string id_term(const ItemId& item) { return exact_term('Q', item.view()); }
 
-Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer) {
+Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer,
+                               const FieldWeights& weights) {
   Xapian::Document document;
   WordAdder words(document, stemmer);
-  words.add_field(item.title, kTitleWeight);
+  words.add_field(item.title, weights.title);
   words.add_title_words(item.title);
-  for (const TagName& tag : item.tags) words.add_field(tag.view(), kTagWeight);
-  words.add_field(item.author, kAuthorWeight);
+  for (const TagName& tag : item.tags) words.add_field(tag.view(), weights.tag);
+  words.add_field(item.author, weights.author);
   std::string buffer;
-  words.add_field(readable_text(item.text, item.text_format, buffer), kTextWeight);
+  words.add_field(readable_text(item.text, item.text_format, buffer), weights.text);
   document.add_boolean_term(id_term(item.id));
   for (const TagName& tag : item.tags) add_exact(document, kTagPrefix, utf8::fold(tag.view()));
   add_exact(document, 'A', author_key(item.author_id, item.author, buffer));
