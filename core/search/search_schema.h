@@ -37,7 +37,8 @@ inline constexpr char kUnaccentedPrefix = 'F';
 inline constexpr char kFragmentPrefix = 'G';
 inline constexpr char kStemPrefix = 'Z';
 
-// How often a word of each field counts. Chosen with tests/bench/field_weights.py, see PERFORMANCE.md.
+// How often a word of each field counts. Chosen with tests/bench/field_weights.py: see
+// PERFORMANCE.md.
 struct FieldWeights {
   Xapian::termcount title = 4, tag = 3, author = 2, text = 1;
 };
