@@ -70,12 +70,11 @@ RecallResult ExactTop::search() {
   bool complete = true;
   try {
     if (query_.base > 0) load_newest();
-    const bool has_terms = !query_.terms.empty() || !query_.alternatives.empty();
-    if (has_terms) collect_scored();
+    if (has_terms()) collect_scored();
     add_newest_to_hits();
     // A match whose score is 0 ranks like an item without a match, by date.
     std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
-    if (hits_.size() < wanted_ && (has_terms || !query_.matches_only)) append_unscored();
+    if (hits_.size() < wanted_ && (has_terms() || !query_.matches_only)) append_unscored();
   } catch (const search::SearchTimeout&) {
     add_newest_to_hits();
     if (hits_.empty() && unscored_.empty()) throw;
@@ -355,10 +354,13 @@ RecallResult ExactTop::build_result() {
   std::sort(hits_.begin(), hits_.end(), [](const Hit& a, const Hit& b) { return b < a; });
   if (hits_.size() > size_) hits_.resize(size_);
   result.candidates.reserve(hits_.size() + unscored_.size());
-  // An item that is being moved between time slices may be in both.
+  // An item that is being moved between time slices may match in both. The newest items are
+  // distinct.
+  const bool may_repeat = has_terms();
   std::unordered_set<std::string_view> added;
+  if (may_repeat) added.reserve(hits_.size());
   for (const Hit& each : hits_) {
-    if (!added.insert(each.item).second) continue;
+    if (may_repeat && !added.insert(each.item).second) continue;
     result.candidates.push_back(
         {ItemId::trusted(std::string(each.item)), each.score, from_unix(each.published)});
   }

@@ -96,6 +96,7 @@ class ExactTop {
   const std::vector<Candidate>& newest_items();
   void find_newest(const Xapian::Query& items, std::size_t wanted, std::unordered_set<std::string> known,
                    std::vector<Candidate>& out);
+  bool has_terms() const { return !query_.terms.empty() || !query_.alternatives.empty(); }
   const Xapian::Query& terms();
   std::int64_t first_range_width() const;
   std::int64_t aligned_begin(const Range& range) const;

@@ -96,7 +96,8 @@ Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
     return ExactTop(database, std::move(match), decay_, query.now, query.size, limit, &newest_, recent)
         .search();
   }
-  TextQuery text = text_query(query.text, stemmer_, database, is_local_);
+  TextQuery text =
+      text_query(query.text, source_->has_stems() ? stemmer_ : Xapian::Stem(), database, is_local_);
   // Reading a position of a remote shard takes a round trip.
   const bool ranks_adjacency = is_local_ && !text.runs.empty();
   const std::size_t size = ranks_adjacency ? std::max(query.size, kMaxAdjacencyItems) : query.size;

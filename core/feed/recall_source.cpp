@@ -16,8 +16,7 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/search/index_folder.h"
-#include "core/search/time_slices.h"
-#include "core/text/words.h"
+#include "core/search/search_schema.h"
 
 namespace freshet::feed {
 namespace {
@@ -56,7 +55,7 @@ struct FileStamp {
 
 class LocalIndex final : public SearchSource {
  public:
-  explicit LocalIndex(const std::string& folder) : folder_(folder) {}
+  explicit LocalIndex(const SearchSettings& settings) : folder_(settings.index), stemmer_(settings.stemmer) {}
 
   Xapian::Database& database() override {
     if (database_ && is_unchanged()) return *database_;
@@ -103,14 +102,18 @@ class LocalIndex final : public SearchSource {
     open_slices_.clear();
     ++version_;
     Xapian::Database all;
+    has_stems_ = true;
     for (const search::TimeSlice& each : slices) {
       open_slices_.push_back({each, Xapian::Database(folder_.path_of(each))});
-      all.add_database(open_slices_.back().database);
+      const Xapian::Database& opened = open_slices_.back().database;
+      has_stems_ &= search::has_stems_of(opened.get_metadata(search::kVersionKey), stemmer_);
+      all.add_database(opened);
     }
     database_ = all;
   }
 
   search::IndexFolder folder_;
+  std::string stemmer_;
   std::optional<Xapian::Database> database_;
   std::vector<search::OpenSlice> open_slices_;  // share their state with database_
   // The stub file, then a file of each slice; stamps taken before they were read.
@@ -119,8 +122,9 @@ class LocalIndex final : public SearchSource {
 
 class RemoteShards final : public SearchSource {
  public:
-  explicit RemoteShards(const std::vector<std::string>& shards) {
-    for (const std::string& each : shards) {
+  explicit RemoteShards(const SearchSettings& settings)
+      : stemmer_(settings.stemmer), expected_version_(search::terms_version(settings.stemmer)) {
+    for (const std::string& each : settings.shards) {
       const std::size_t colon = each.rfind(':');
       const int port = colon == std::string::npos ? 0 : std::atoi(each.c_str() + colon + 1);
       servers_.push_back({each.substr(0, colon), static_cast<unsigned>(port)});
@@ -133,10 +137,11 @@ class RemoteShards final : public SearchSource {
     database_.reset();
     ++version_;
     Xapian::Database all;
+    has_stems_ = true;
     for (const Server& each : servers_) {
       const Xapian::Database shard =
           Xapian::Remote::open(each.host, each.port, kReplyTimeoutMs, kConnectTimeoutMs);
-      report_version(each, shard);
+      if (shard.get_doccount() > 0) check_version(each, shard.get_metadata(search::kVersionKey));
       all.add_database(shard);
     }
     database_ = all;
@@ -151,25 +156,28 @@ class RemoteShards final : public SearchSource {
     std::string host;
     unsigned port = 0;
   };
-  // Logs a shard whose words are of another version, once per process until it has ours. It is
+  // Logs a shard whose terms are of another version, once per process until it has ours. It is
   // searched all the same: most words are equal.
-  static void report_version(const Server& server, const Xapian::Database& shard) {
+  void check_version(const Server& server, const std::string& version) {
     static std::mutex mutex;
     static std::set<std::string> reported;
+    has_stems_ &= search::has_stems_of(version, stemmer_);
     const std::string address = server.host + ":" + std::to_string(server.port);
-    const std::string version = shard.get_metadata(search::kVersionKey);
     const std::lock_guard lock(mutex);
-    if (version == text::pipeline_version() || shard.get_doccount() == 0) {
+    if (version == expected_version_) {
       reported.erase(address);
     } else if (reported.insert(address).second) {
-      log::warning("index_pipeline_mismatch", {{"shard", address},
-                                               {"version", version},
-                                               {"expected", text::pipeline_version()},
-                                               {"fix", "install the same version of Freshet on its host"}});
+      log::warning(
+          "index_pipeline_mismatch",
+          {{"shard", address},
+           {"version", version},
+           {"expected", expected_version_},
+           {"fix", "install the same version of Freshet and set the same search.stemmer on its host"}});
     }
   }
 
   const std::vector<search::OpenSlice> none_;
+  const std::string stemmer_, expected_version_;
   std::vector<Server> servers_;
   std::optional<Xapian::Database> database_;
   Clock::time_point fresh_until_;
@@ -178,8 +186,8 @@ class RemoteShards final : public SearchSource {
 }  // namespace
 
 std::unique_ptr<SearchSource> make_search_source(const SearchSettings& settings) {
-  if (settings.shards.empty()) return std::make_unique<LocalIndex>(settings.index);
-  return std::make_unique<RemoteShards>(settings.shards);
+  if (settings.shards.empty()) return std::make_unique<LocalIndex>(settings);
+  return std::make_unique<RemoteShards>(settings);
 }
 
 }  // namespace freshet::feed

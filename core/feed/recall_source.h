@@ -23,6 +23,9 @@ class SearchSource {
   // The local index's time slices, of which database() consists, oldest first; empty with remote
   // shards. Valid like the result of database().
   virtual const std::vector<search::OpenSlice>& slices() const = 0;
+  // Returns true if all of database() has stems of search.stemmer, unless that is "none". False
+  // from a change of the setting until the index is rebuilt. Valid like the result of database().
+  bool has_stems() const { return has_stems_; }
   // Changes whenever database() may return other documents than at its last call. Above 0.
   std::uint64_t version() const { return version_; }
   // Closes the handle; the next database() opens a new one.
@@ -30,6 +33,7 @@ class SearchSource {
 
  protected:
   std::uint64_t version_ = 0;
+  bool has_stems_ = false;
 };
 
 // Uses the shards in `settings`, or the local index if there are none.

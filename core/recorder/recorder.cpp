@@ -19,7 +19,6 @@
 #include "core/recorder/write_batch.h"
 #include "core/redis/schema.h"
 #include "core/search/search_index.h"
-#include "core/text/words.h"
 
 namespace freshet::recorder {
 namespace {
@@ -97,7 +96,7 @@ struct Recorder::Impl {
   Result<void> commit_unindexed();
   Result<void> write_index();
   bool is_reindex_due() const {
-    return index && index->version() != text::pipeline_version() && Clock::now() >= reindex_due;
+    return index && index->version() != index->current_version() && Clock::now() >= reindex_due;
   }
   Result<void> reindex_some();
   Result<void> finish_reindex(std::int64_t done);
@@ -357,7 +356,7 @@ Result<void> Recorder::Impl::reindex_some() {
     report.reindexed_items.store(0);
     report.items_to_reindex.store(database->item_count());
     log::notice("index_rebuild_started",
-                {{"version", text::pipeline_version()}, {"found", index->version()}});
+                {{"version", index->current_version()}, {"found", index->version()}});
   }
   std::int64_t count = 0;
   std::size_t bytes = 0;

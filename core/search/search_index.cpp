@@ -55,9 +55,13 @@ struct SearchIndex::Impl {
   bool in_batch = false;
   std::uint64_t documents = 0;
   std::string version;
+  const std::string current_version;
 
-  Impl(IndexFolder in, Xapian::Stem stem)
-      : folder(std::move(in)), lock(folder.lock_file()), stemmer(std::move(stem)) {}
+  Impl(const SearchSettings& settings, Xapian::Stem stem)
+      : folder(create_folder(settings)),
+        lock(folder.lock_file()),
+        stemmer(std::move(stem)),
+        current_version(terms_version(settings.stemmer)) {}
 
   Result<void> begin_batch();
   void end_batch() {
@@ -90,7 +94,7 @@ Result<void> SearchIndex::Impl::begin_batch() {
   if (slices && current == published) return {};
   slices.reset();
   abandon_rebuild();
-  slices.emplace(folder, current);
+  slices.emplace(folder, current, current_version);
   published = current;
   documents = slices->documents();
   version = slices->version();
@@ -130,7 +134,7 @@ SearchIndex::~SearchIndex() = default;
 Result<std::unique_ptr<SearchIndex>> SearchIndex::open(const SearchSettings& settings) {
   FRESHET_TRY(stemmer, make_stemmer(settings.stemmer));
   return catch_errors([&]() -> Result<std::unique_ptr<SearchIndex>> {
-    auto impl = std::make_unique<Impl>(create_folder(settings), *stemmer);
+    auto impl = std::make_unique<Impl>(settings, *stemmer);
     if (!impl->lock.try_lock(Scope::kWriter)) return index_locked("another process has the index open");
     if (auto started = impl->begin_batch(); !started) return tl::unexpected(started.error());
     if (!impl->folder.slices()) impl->folder.publish({});
@@ -174,14 +178,15 @@ void SearchIndex::rollback() {
 std::uint64_t SearchIndex::documents() const { return impl_->documents; }
 
 const std::string& SearchIndex::version() const { return impl_->version; }
+const std::string& SearchIndex::current_version() const { return impl_->current_version; }
 
 Result<void> SearchIndex::begin_rebuild() {
   return catch_errors([&]() -> Result<void> {
     if (auto ok = impl_->begin_batch(); !ok) return ok;  // reopens an index that was replaced
     impl_->end_batch();
-    if (impl_->version == text::pipeline_version()) return {};
+    if (impl_->version == impl_->current_version) return {};
     if (!impl_->lock.try_lock(Scope::kRebuild)) return index_locked("another rebuild is running");
-    impl_->rebuilt.emplace(impl_->folder, std::vector<TimeSlice>());
+    impl_->rebuilt.emplace(impl_->folder, std::vector<TimeSlice>(), impl_->current_version);
     impl_->rebuilt_uncommitted = 0;
     return {};
   });
@@ -227,8 +232,11 @@ struct IndexRebuild::Impl {
   std::uint64_t documents = 0;
   bool finished = false;
 
-  Impl(IndexFolder in, Xapian::Stem stem)
-      : folder(std::move(in)), lock(folder.lock_file()), stemmer(std::move(stem)), slices(folder, {}) {}
+  Impl(const SearchSettings& settings, Xapian::Stem stem)
+      : folder(create_folder(settings)),
+        lock(folder.lock_file()),
+        stemmer(std::move(stem)),
+        slices(folder, {}, terms_version(settings.stemmer)) {}
 };
 
 IndexRebuild::IndexRebuild(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -245,7 +253,7 @@ IndexRebuild::~IndexRebuild() {
 Result<std::unique_ptr<IndexRebuild>> IndexRebuild::start(const SearchSettings& settings) {
   FRESHET_TRY(stemmer, make_stemmer(settings.stemmer));
   return catch_errors([&]() -> Result<std::unique_ptr<IndexRebuild>> {
-    auto impl = std::make_unique<Impl>(create_folder(settings), *stemmer);
+    auto impl = std::make_unique<Impl>(settings, *stemmer);
     // Take the rebuild lock first: otherwise a writer with back-to-back batches would starve the
     // rebuild.
     if (!impl->lock.try_lock(Scope::kRebuild)) return index_locked("another rebuild is running");

@@ -37,9 +37,10 @@ class SearchIndex {
   void rollback();
   std::uint64_t documents() const;  // as of the last commit
 
-  // The version of the words in the index, see TimeSlices::version(). An index of another version
-  // than text::pipeline_version() should be rebuilt.
+  // The version of the terms in the index, see TimeSlices::version().
   const std::string& version() const;
+  // The version of the terms that put() writes. An index of another version should be rebuilt.
+  const std::string& current_version() const;
 
   // Rebuilds the index while the old one is still written and searched. Usage: begin_rebuild(),
   // put_rebuilt() every item once, finish_rebuild(). In between, put() and remove() change both

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxTermBytes = 245;  // Xapian's limit
 constexpr std::size_t kTimeBytes = 8;
+constexpr char kStemmerSeparator[] = " stemmer ";
 constexpr std::uint64_t kSignBit = 1ULL << 63;  // flipped, so that negative times sort first
 // Together with the time this fits into a string without an allocation.
 constexpr std::size_t kFingerprintBytes = 7;
@@ -111,17 +112,27 @@ Result<Xapian::Stem> make_stemmer(const std::string& name) try {
   return fail(ErrorCode::kInternal, "bad_stemmer", {}, error.get_msg());
 }
 
+std::string terms_version(const std::string& stemmer) {
+  return stemmer == "none" ? text::pipeline_version()
+                           : text::pipeline_version() + kStemmerSeparator + stemmer;
+}
+
+bool has_stems_of(std::string_view terms_version, const std::string& stemmer) {
+  return terms_version.ends_with(kStemmerSeparator + stemmer);
+}
+
 std::string id_term(const ItemId& item) { return exact_term('Q', item.view()); }
 
-Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer) {
+Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer,
+                               const FieldWeights& weights) {
   Xapian::Document document;
   WordAdder words(document, stemmer);
-  words.add_field(item.title, kTitleWeight);
+  words.add_field(item.title, weights.title);
   words.add_title_words(item.title);
-  for (const TagName& tag : item.tags) words.add_field(tag.view(), kTagWeight);
-  words.add_field(item.author, kAuthorWeight);
+  for (const TagName& tag : item.tags) words.add_field(tag.view(), weights.tag);
+  words.add_field(item.author, weights.author);
   std::string buffer;
-  words.add_field(readable_text(item.text, item.text_format, buffer), kTextWeight);
+  words.add_field(readable_text(item.text, item.text_format, buffer), weights.text);
   document.add_boolean_term(id_term(item.id));
   for (const TagName& tag : item.tags) add_exact(document, kTagPrefix, utf8::fold(tag.view()));
   add_exact(document, 'A', author_key(item.author_id, item.author, buffer));

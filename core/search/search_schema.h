@@ -37,15 +37,27 @@ inline constexpr char kUnaccentedPrefix = 'F';
 inline constexpr char kFragmentPrefix = 'G';
 inline constexpr char kStemPrefix = 'Z';
 
-// How often a word of each field counts.
-inline constexpr Xapian::termcount kTitleWeight = 4, kTagWeight = 3, kAuthorWeight = 2, kTextWeight = 1;
+// How often a word of each field counts. Chosen with tests/bench/field_weights.py: see
+// PERFORMANCE.md.
+struct FieldWeights {
+  Xapian::termcount title = 4, tag = 3, author = 2, text = 1;
+};
 
 // Errors: kInternal "bad_stemmer" if Xapian does not know the language.
 Result<Xapian::Stem> make_stemmer(const std::string& name);
 
+// Metadata of a time slice: the version of its terms.
+inline constexpr char kVersionKey[] = "pipeline";
+// The version of the terms that make_document() stores with this stemmer. Includes
+// text::pipeline_version().
+std::string terms_version(const std::string& stemmer);
+// Returns true if documents of that version have stems of this stemmer, unless that is "none".
+bool has_stems_of(std::string_view terms_version, const std::string& stemmer);
+
 std::string id_term(const ItemId& item);
 // The document of `item`, with its id as data.
-Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer);
+Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer,
+                               const FieldWeights& weights = {});
 
 // A key whose bytes sort like (published, id), so that Xapian breaks ties as recall does and an
 // MSet returns both without reading the document.

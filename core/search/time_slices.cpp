@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/text/words.h"
+#include "core/search/search_schema.h"
 
 namespace freshet::search {
 
@@ -15,13 +15,13 @@ std::uint64_t TimeSlices::OpenSlice::documents() const {
   return writer ? writer->get_doccount() : reader.get_doccount();
 }
 
-TimeSlices::TimeSlices(IndexFolder folder, const std::vector<TimeSlice>& slices)
-    : folder_(std::move(folder)), version_(text::pipeline_version()) {
+TimeSlices::TimeSlices(IndexFolder folder, const std::vector<TimeSlice>& slices, std::string version)
+    : folder_(std::move(folder)), version_(std::move(version)) {
+  const std::string current = version_;
   for (const TimeSlice& each : slices) {
     open_slices_.push_back({each, Xapian::Database(folder_.path_of(each)), std::nullopt});
-    if (const std::string version = open_slices_.back().reader.get_metadata(kVersionKey);
-        version != text::pipeline_version())
-      version_ = version;
+    std::string found = open_slices_.back().reader.get_metadata(kVersionKey);
+    if (found != current) version_ = std::move(found);
   }
 }
 

@@ -19,9 +19,6 @@
 
 namespace freshet::search {
 
-// Name of a slice's metadata that holds the version of its words.
-inline constexpr char kVersionKey[] = "pipeline";
-
 inline constexpr std::size_t kMaxSlices = 5;
 inline constexpr std::size_t kUnmergedSlices = 4;  // the most recent slices, which are never merged
 
@@ -29,8 +26,8 @@ inline constexpr std::size_t kUnmergedSlices = 4;  // the most recent slices, wh
 // std::exception; after that only discard() may be called.
 class TimeSlices {
  public:
-  // Writes to `folder`; continues with `slices`.
-  TimeSlices(IndexFolder folder, const std::vector<TimeSlice>& slices);
+  // Writes documents whose terms are of `version` to `folder`; continues with `slices`.
+  TimeSlices(IndexFolder folder, const std::vector<TimeSlice>& slices, std::string version);
   ~TimeSlices() { discard(); }
   TimeSlices(const TimeSlices&) = delete;
   TimeSlices& operator=(const TimeSlices&) = delete;
@@ -45,8 +42,8 @@ class TimeSlices {
 
   std::vector<TimeSlice> slices() const;
   std::uint64_t documents() const;
-  // The version of the words in all slices: text::pipeline_version(), or another one if any slice
-  // was written with that. New slices are marked with it.
+  // The version of the terms in all slices, or another one if any slice was written with that. New
+  // slices are marked with it.
   const std::string& version() const { return version_; }
 
  private:

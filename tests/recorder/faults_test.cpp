@@ -349,6 +349,29 @@ TEST_CASE_METHOD(FaultFixture,
   check_all();
 }
 
+TEST_CASE_METHOD(FaultFixture, "an index without stems of search.stemmer is rebuilt", "[recorder]") {
+  start();
+  put_many({item("a", "Elections", 1700000000), item("b", "Whales", 1600000000)});
+  REQUIRE(becomes_idle());
+  stop();
+  for (const char* stemmer : {"english", "german", "none"}) {
+    settings.search.stemmer = stemmer;
+    start();
+    put(item("c", "Elections", 1700000000));
+    const search::IndexFolder index(settings.search.index);
+    CHECK(eventually([&] {
+      const auto slices = index.slices().value();
+      return std::all_of(slices.begin(), slices.end(), [&](const search::TimeSlice& each) {
+        return Xapian::Database(index.path_of(each)).get_metadata(search::kVersionKey) ==
+               search::terms_version(stemmer);
+      });
+    }));
+    REQUIRE(becomes_idle());
+    stop();
+    check_all();
+  }
+}
+
 TEST_CASE_METHOD(FaultFixture, "a rebuild of an outdated index that is killed starts again", "[recorder]") {
   start();
   std::vector<items::Item> many;

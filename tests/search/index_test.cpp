@@ -232,3 +232,22 @@ TEST_CASE_METHOD(Fixture, "an unreadable index is not replaced by an empty one",
   std::filesystem::create_directory(std::filesystem::path(settings.search.index) / "XAPIANDB");
   CHECK_FALSE(search::SearchIndex::open(settings.search).has_value());
 }
+
+TEST_CASE_METHOD(Fixture, "words are found while an index without stems of search.stemmer is rebuilt",
+                 "[search]") {
+  write_index(settings, {item("many", "elections"), item("old", "whale", kNow - 50 * kDay)});
+  settings.search.stemmer = "english";
+  CHECK(search_ids(settings, "elections") == std::vector<std::string>{"many"});
+  const auto index = open_index(settings);
+  CHECK(index->version() != index->current_version());
+  require_ok(index->begin_rebuild());
+  require_ok(index->put(item("new", "elections", kNow - kDay)));
+  require_ok(index->commit());
+  CHECK(search_ids(settings, "elections") == std::vector<std::string>{"many", "new"});
+  for (const items::Item& each : {item("many", "elections"), item("old", "whale", kNow - 50 * kDay)})
+    require_ok(index->put_rebuilt(each));
+  require_ok(index->finish_rebuild());
+  CHECK(index->version() == index->current_version());
+  CHECK(search_ids(settings, "election").size() == 2);
+  CHECK(search_ids(settings, "whales").size() == 1);
+}

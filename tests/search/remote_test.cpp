@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "core/search/index_folder.h"
-#include "core/search/time_slices.h"
+#include "core/search/search_schema.h"
 #include "tests/search/corpus.h"
 #include "tests/support/error_of.h"
 #include "tests/support/log_file.h"
