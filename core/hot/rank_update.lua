@@ -2,8 +2,10 @@
 -- been written. For views, also writes their totals to the buckets of mode = current.
 --
 -- An article that leaves the rank keeps its version until ten minutes after its last write, so that
--- an earlier state that arrives late does not bring it back. Fifty random versions are looked at for
--- each article that leaves, so a few per cent of the versions are of articles that have left.
+-- an earlier state that arrives late does not bring it back. Versions kept longer are removed when
+-- the article is written again, or by chance: each article that leaves has fifty random versions
+-- looked at, up to a thousand in a call. When there are more than about twice as many versions as the
+-- rank may have members, recent ones are removed, too.
 --
 -- KEYS 1 hot:rank or hot:score
 --      2 hot:placed or hot:placed:views, of the same rank (or both of :next, during a rebuild)
@@ -36,14 +38,27 @@ end
 local now = call('TIME')[1] + 0
 local hidden_until, versions = call('ZMSCORE', KEYS[4], unpack(ids)), call('HMGET', KEYS[2], unpack(ids))
 local score_args, version_args, date_args, unranked, uncounted = {}, {}, {}, {}, {}
+-- Whether a state of this version may still arrive. The clock may have gone back.
+local function is_recent(v) return v / 1e6 > now - 600 and v / 1e6 < now + 600 end
+local function is_written(i) return versions[i] and versions[i] + 0 >= ARGV[args_per_article * (i - 1) + 10] + 0 end
+local kept = {}
+for i, id in ipairs(ids) do
+  if is_written(i) and not is_recent(versions[i]) then kept[#kept + 1] = id end
+end
+local has_left = {}
+for i, score in ipairs(#kept > 0 and call('ZMSCORE', KEYS[1], unpack(kept)) or {}) do
+  has_left[kept[i]] = not score
+end
 local bucket_args, bounds = {}, {}  -- by index of the bucket's key; a bound is the greatest total and the hour
 for i, id in ipairs(ids) do
   local at = args_per_article * (i - 1) + 7
   local score, date, v, bucket = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], index and KEYS[ARGV[at + 5] + 0]
   local until_s = tonumber(hidden_until[i] or nil)
   local hidden = until_s and until_s > now and until_s == floor(until_s)  -- not one that is only embargoed
-  if not hidden and not (versions[i] and versions[i] + 0 >= v + 0) then
-    version_args[#version_args + 1], version_args[#version_args + 2] = id, v
+  if not hidden and (not is_written(i) or has_left[id]) then
+    if score ~= '' or is_recent(v) then
+      version_args[#version_args + 1], version_args[#version_args + 2] = id, v
+    end
     if score == '' then
       unranked[#unranked + 1] = id
       if date == '' then uncounted[#uncounted + 1] = id end
@@ -66,21 +81,19 @@ for b, args in pairs(bucket_args) do
   call('EXPIRE', KEYS[b], ARGV[6])
   call('ZADD', index, 'GT', unpack(bounds[b]))
 end
--- Keeps those of the last ten minutes, and the next ten if the clock went back.
-local function forget_old_versions(members)
+local function forget_versions(members, also_recent)
   if #members == 0 then return end
   local old = {}
   for i, v in ipairs(call('HMGET', KEYS[2], unpack(members))) do
-    if v and (v / 1e6 < now - 600 or v / 1e6 > now + 600) then old[#old + 1] = members[i] end
+    if v and (also_recent or not is_recent(v)) then old[#old + 1] = members[i] end
   end
   if #old > 0 then call('HDEL', KEYS[2], unpack(old)) end
 end
 local removed = 0
 local function remove_members(members)
   if #members == 0 then return end
-  call('ZREM', KEYS[1], unpack(members))
-  forget_old_versions(members)
-  removed = removed + #members
+  removed = removed + call('ZREM', KEYS[1], unpack(members))
+  forget_versions(members)
 end
 local function forget_versions_kept_earlier()
   if removed == 0 then return end
@@ -88,7 +101,7 @@ local function forget_versions_kept_earlier()
   for i, score in ipairs(#sample > 0 and call('ZMSCORE', KEYS[1], unpack(sample)) or {}) do
     if not score then left[#left + 1] = sample[i] end
   end
-  forget_old_versions(left)
+  forget_versions(left, call('HLEN', KEYS[2]) > 2 * ARGV[5] + 1000)
 end
 if #version_args > 0 then call('HSET', KEYS[2], unpack(version_args)) end
 remove_members(unranked)

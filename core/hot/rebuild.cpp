@@ -141,7 +141,7 @@ class RankRebuild {
           out.add("RENAME", each.staging_rank(*model), each.rank(*model))
               .add("RENAME", each.staging_rank_versions(*model), each.rank_versions(*model));
         } else {
-          out.add("DEL", each.rank(*model), each.rank_versions(*model));
+          out.add("DEL", each.rank(*model), each.rank_versions(*model), each.staging_rank_versions(*model));
         }
         append_meta(out, *model, settings_, each);
         out.add("HDEL", each.meta(), rank_meta_field(*model, RankTarget::kStaging));

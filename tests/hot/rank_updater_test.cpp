@@ -222,18 +222,78 @@ TEST_CASE_METHOD(RankFixture, "an earlier state does not bring back an article t
   CHECK_FALSE(rank_score("a"));
 }
 
-TEST_CASE_METHOD(RankFixture, "versions of articles that left the ranks are removed after ten minutes",
-                 "[rank_updater]") {
+TEST_CASE_METHOD(RankFixture, "versions of articles that left the rank are removed", "[rank_updater]") {
   settings.list.max_members = 5;
   open();
   const auto versions = keys().partition(0).rank_versions(hot::kEngagementModel);
-  const auto old = (now() - std::chrono::minutes(11)).time_since_epoch();
-  for (int i = 0; i < 200; ++i)
-    command("HSET", versions, "old" + std::to_string(i),
-            std::to_string(std::chrono::microseconds(old).count()));
-  int i = 0;
-  for (; i < 300 && *command("HLEN", versions).integer() > i; ++i)
-    track(track_event("a" + std::to_string(i), "v", i * 1000));
-  CHECK(*command("HLEN", versions).integer() == i);  // all are of the last ten minutes
-  CHECK(*command("ZCARD", keys().partition(0).rank(hot::kEngagementModel)).integer() == 5);
+  const auto add_versions = [&](const std::string& name, int count, UnixSeconds at) {
+    const auto version = std::chrono::microseconds(at.time_since_epoch()).count();
+    for (int i = 0; i < count; ++i)
+      command("HSET", versions, name + std::to_string(i), std::to_string(version));
+  };
+  const auto remaining = [&](const std::string& name) {
+    const auto names = command("HKEYS", versions);
+    int count = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) count += redis::string_at(names, i).starts_with(name);
+    return count;
+  };
+  int articles = 0;
+  const auto add_article = [&] {
+    track(track_event("a" + std::to_string(articles), "v", articles * 1000));
+    ++articles;
+  };
+  SECTION("after ten minutes") {
+    add_versions("old", 200, now() - std::chrono::minutes(11));
+    while (remaining("old") > 0 && articles < 1000) add_article();
+    CHECK(remaining("old") == 0);
+    CHECK(remaining("a") == articles);
+  }
+  SECTION("at once if they are too many") {
+    add_versions("recent", 2000, now());
+    while (remaining("recent") > 1000 && articles < 1000) add_article();
+    CHECK(remaining("recent") <= 1000);
+  }
+  SECTION("only while something leaves") {
+    add_versions("old", 200, now() - std::chrono::minutes(11));
+    for (int i = 0; i < 5; ++i) add_article();
+    CHECK(remaining("old") == 200);
+  }
+}
+
+TEST_CASE_METHOD(RankFixture, "maintenance ranks an article that left the rank when there is room again",
+                 "[rank_updater]") {
+  settings.list.max_members = 2;
+  open();
+  for (const char* id : {"a", "b", "c"}) put(item(id, now()));
+  track(track_event("a", "v", 0));
+  for (const char* id : {"b", "c"}) track(track_event(id, "v", 60000));
+  CHECK_FALSE(rank_score("a"));
+  settings.list.max_members = 10;
+  open();
+  const auto version = std::chrono::microseconds((now() - std::chrono::minutes(11)).time_since_epoch());
+  command("HSET", keys().article("a"), "v", std::to_string(version.count()));
+  command("HSET", keys().partition(0).rank_versions(hot::kEngagementModel), "a",
+          std::to_string(version.count()));
+  const std::vector<std::string> ids{"a"};
+  REQUIRE(run_sync(hot::rank_articles(redis, ids, settings, keys())));
+  CHECK(rank_score("a"));
+}
+
+TEST_CASE_METHOD(RankFixture, "ranking articles without counters again changes nothing in Redis",
+                 "[rank_updater]") {
+  std::vector<std::string> ids;
+  const auto version = std::chrono::microseconds((now() - std::chrono::minutes(11)).time_since_epoch());
+  for (int i = 0; i < 20; ++i) {
+    ids.push_back("a" + std::to_string(i));
+    put(item(ids.back(), now()));
+    command("HSET", keys().article(ids.back()), "v", std::to_string(version.count()));
+  }
+  const auto changes = [this] {
+    const std::string info = text(command("INFO", "persistence"));
+    return std::stoll(info.substr(info.find("rdb_changes_since_last_save:") + 28));
+  };
+  REQUIRE(run_sync(hot::rank_articles(redis, ids, settings, keys())));
+  const auto before = changes();
+  REQUIRE(run_sync(hot::rank_articles(redis, ids, settings, keys())));
+  CHECK(changes() == before);
 }

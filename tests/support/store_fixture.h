@@ -158,10 +158,10 @@ struct Fixture {
   void wait_for(UnixSeconds second) {
     while (now() < second) std::this_thread::sleep_for(milliseconds{5});
   }
-  std::vector<std::string> all_keys() {
+  std::set<std::string> all_keys() {
     const auto reply = command("KEYS", "*");
-    std::vector<std::string> out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::string_at(reply, i));
+    std::set<std::string> out;
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace(redis::string_at(reply, i));
     return out;
   }
   hot::ItemStats stats(const std::string& id) {
