@@ -121,6 +121,14 @@ bool has_stems_of(std::string_view terms_version, const std::string& stemmer) {
   return terms_version.ends_with(kStemmerSeparator + stemmer);
 }
 
+std::string mixed_version(std::string_view a, std::string_view b) {
+  const auto stemmer_of = [](std::string_view version) {
+    const auto at = version.find(kStemmerSeparator);
+    return at == version.npos ? std::string_view() : version.substr(at);
+  };
+  return "mixed" + std::string(stemmer_of(a) == stemmer_of(b) ? stemmer_of(a) : std::string_view());
+}
+
 std::string id_term(const ItemId& item) { return exact_term('Q', item.view()); }
 
 Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer,

@@ -51,8 +51,11 @@ inline constexpr char kVersionKey[] = "pipeline";
 // The version of the terms that make_document() stores with this stemmer. Includes
 // text::pipeline_version().
 std::string terms_version(const std::string& stemmer);
-// Returns true if documents of that version have stems of this stemmer, unless that is "none".
+// Returns true if documents of that version have stems of this stemmer. Always false for "none".
 bool has_stems_of(std::string_view terms_version, const std::string& stemmer);
+// The version of an index with documents of two versions. Equals neither, and has_stems_of() is true
+// of it if it is true of both.
+std::string mixed_version(std::string_view a, std::string_view b);
 
 std::string id_term(const ItemId& item);
 // The document of `item`, with its id as data.

@@ -6,6 +6,19 @@
 #include "core/search/search_schema.h"
 
 namespace freshet::search {
+namespace {
+
+struct VersionCompactor final : Xapian::Compactor {
+  // Called for the version, the only metadata, if both slices have one.
+  std::string resolve_duplicate_metadata(const std::string&, std::size_t count,
+                                         const std::string versions[]) override {
+    const bool all_equal =
+        std::all_of(versions, versions + count, [&](const std::string& each) { return each == versions[0]; });
+    return all_equal ? versions[0] : mixed_version(versions[0], versions[1]);
+  }
+};
+
+}  // namespace
 
 bool TimeSlices::OpenSlice::contains(const std::string& id_term) const {
   return writer ? writer->term_exists(id_term) : reader.term_exists(id_term);
@@ -16,12 +29,11 @@ std::uint64_t TimeSlices::OpenSlice::documents() const {
 }
 
 TimeSlices::TimeSlices(IndexFolder folder, const std::vector<TimeSlice>& slices, std::string version)
-    : folder_(std::move(folder)), version_(std::move(version)) {
-  const std::string current = version_;
+    : folder_(std::move(folder)), current_version_(std::move(version)), version_(current_version_) {
   for (const TimeSlice& each : slices) {
     open_slices_.push_back({each, Xapian::Database(folder_.path_of(each)), std::nullopt});
     std::string found = open_slices_.back().reader.get_metadata(kVersionKey);
-    if (found != current) version_ = std::move(found);
+    if (found != current_version_) version_ = std::move(found);
   }
 }
 
@@ -33,6 +45,9 @@ Xapian::WritableDatabase& TimeSlices::writer(OpenSlice& open) {
   if (!open.in_transaction) {
     open.writer->begin_transaction();
     open.in_transaction = true;
+    const std::string version = open.writer->get_metadata(kVersionKey);
+    if (version != current_version_)
+      open.writer->set_metadata(kVersionKey, mixed_version(version, current_version_));
   }
   return *open.writer;
 }
@@ -47,7 +62,7 @@ TimeSlices::OpenSlice& TimeSlices::slice_for(UnixSeconds published) {
   if (successor != open_slices_.begin()) slice.begin = std::max(slice.begin, std::prev(successor)->slice.end);
   OpenSlice& opened = *open_slices_.insert(successor, {slice, Xapian::Database(), std::nullopt});
   opened.writer.emplace(folder_.path_of(slice), Xapian::DB_CREATE);
-  writer(opened).set_metadata(kVersionKey, version_);
+  writer(opened).set_metadata(kVersionKey, current_version_);
   return opened;
 }
 
@@ -89,7 +104,8 @@ void TimeSlices::merge_with_next(std::size_t index) {
   Xapian::Database combined;
   combined.add_database(Xapian::Database(folder_.path_of(older.slice)));
   combined.add_database(Xapian::Database(folder_.path_of(younger.slice)));
-  combined.compact(folder_.path_of(merged));
+  VersionCompactor compactor;
+  combined.compact(folder_.path_of(merged), 0, 0, compactor);
   older = {merged, Xapian::Database(folder_.path_of(merged)), std::nullopt};
   open_slices_.erase(open_slices_.begin() + static_cast<std::ptrdiff_t>(index) + 1);
 }

@@ -42,8 +42,7 @@ class TimeSlices {
 
   std::vector<TimeSlice> slices() const;
   std::uint64_t documents() const;
-  // The version of the terms in all slices, or another one if any slice was written with that. New
-  // slices are marked with it.
+  // The version of the terms in all slices, or another one if any slice has documents of that.
   const std::string& version() const { return version_; }
 
  private:
@@ -61,6 +60,7 @@ class TimeSlices {
 
   IndexFolder folder_;
   std::vector<OpenSlice> open_slices_;  // oldest first
+  const std::string current_version_;
   std::string version_;
 };
 

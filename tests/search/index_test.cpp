@@ -251,3 +251,29 @@ TEST_CASE_METHOD(Fixture, "words are found while an index without stems of searc
   CHECK(search_ids(settings, "election").size() == 2);
   CHECK(search_ids(settings, "whales").size() == 1);
 }
+
+TEST_CASE_METHOD(Fixture, "an index with documents of two stemmers is rebuilt, also if the setting goes back",
+                 "[search]") {
+  settings.search.stemmer = "english";
+  write_index(settings, {item("old", "whales", kNow - 50 * kDay)});
+  CHECK(search_ids(settings, "whale").size() == 1);
+  settings.search.stemmer = "german";
+  {
+    const auto index = open_index(settings);
+    require_ok(index->put(item("new", "whales", kNow - 50 * kDay)));
+    require_ok(index->put(item("newest", "whales")));
+    require_ok(index->commit());
+  }
+  settings.search.stemmer = "english";
+  CHECK(search_ids(settings, "whales").size() == 3);
+  CHECK(search_ids(settings, "whale").empty());  // without stems until then
+  const auto index = open_index(settings);
+  CHECK(index->version() != index->current_version());
+}
+
+TEST_CASE("a mixed version has stems if both versions have them", "[search]") {
+  CHECK(search::has_stems_of(search::mixed_version("1 stemmer english", "2 stemmer english"), "english"));
+  CHECK_FALSE(
+      search::has_stems_of(search::mixed_version("1 stemmer german", "1 stemmer english"), "english"));
+  CHECK_FALSE(search::has_stems_of(search::mixed_version("1", "1 stemmer english"), "english"));
+}
