@@ -208,6 +208,7 @@ Result<HttpReply> HttpClient::exchange(const HttpRequest& request) {
     long sent = 0;
     curl_easy_getinfo(curl, CURLINFO_REQUEST_SIZE, &sent);
     const std::string why = address_.display_url + ": " + transfer.describe(code);
+    transfer.curl = make_curl_handle();  // curl 8 would fail again after a refused rewind
     if (sent == 0) return fail(ErrorCode::kUnavailable, "no_connection", {}, why);
     return fail(ErrorCode::kUnknownOutcome, "no_reply", {}, why);
   }
