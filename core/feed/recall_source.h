@@ -23,7 +23,7 @@ class SearchSource {
   // The local index's time slices, of which database() consists, oldest first; empty with remote
   // shards. Valid like the result of database().
   virtual const std::vector<search::OpenSlice>& slices() const = 0;
-  // Returns true if all of database() has stems of search.stemmer, unless that is "none". False
+  // Returns true if all of database() has stems of search.stemmer. Always false for "none", and
   // from a change of the setting until the index is rebuilt. Valid like the result of database().
   bool has_stems() const { return has_stems_; }
   // Changes whenever database() may return other documents than at its last call. Above 0.

@@ -53,8 +53,8 @@ inline constexpr char kVersionKey[] = "pipeline";
 std::string terms_version(const std::string& stemmer);
 // Returns true if documents of that version have stems of this stemmer. Always false for "none".
 bool has_stems_of(std::string_view terms_version, const std::string& stemmer);
-// The version of an index with documents of two versions. Equals neither, and has_stems_of() is true
-// of it if it is true of both.
+// The version of an index with documents of two versions. Equals neither, and has_stems_of() is
+// true of it if it is true of both.
 std::string mixed_version(std::string_view a, std::string_view b);
 
 std::string id_term(const ItemId& item);
