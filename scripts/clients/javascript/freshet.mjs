@@ -76,9 +76,10 @@ function parseHealth(text) {
   return { ready: true, writes: text.includes("\nwrites:true\n"), missing: /^missing:(.+)$/m.exec(text)?.[1].split(",") ?? [] };
 }
 
-// Node 18 has no global `crypto`. The name is not a literal, so that bundlers for browsers do not look for the module.
+// Node 18 has no global `crypto`. The name is not a literal, and the import has comments, so that bundlers for browsers do not
+// look for the module.
 const nodeCrypto = "node:crypto";
-const subtle = async () => (globalThis.crypto ?? (await import(nodeCrypto)).webcrypto).subtle;
+const subtle = async () => (globalThis.crypto ?? (await import(/* webpackIgnore: true */ /* @vite-ignore */ nodeCrypto)).webcrypto).subtle;
 
 async function hmac(secret, message) {
   const algorithms = await subtle();
@@ -86,6 +87,7 @@ async function hmac(secret, message) {
   return hex(await algorithms.sign("HMAC", key, bytes(message)));
 }
 
+// Math.random() suffices, because ids only distinguish events.
 export const newEventId = () =>
   hex(globalThis.crypto?.getRandomValues(new Uint8Array(16)) ?? Uint8Array.from({ length: 16 }, () => 256 * Math.random()));
 

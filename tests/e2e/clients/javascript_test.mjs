@@ -353,15 +353,15 @@ test("unknown options and presets are refused", () => {
 
 test("works without the global crypto, as in Node 18", async () => {
   const key = { kid: "k1", secret: "0123456789abcdef0123456789abcdef" };
-  const signed = () => Promise.all([sign(key, "GET", "/api/hot", "", 1), token(key, "42", 2)]);
-  const expected = await signed();
   const global = Object.getOwnPropertyDescriptor(globalThis, "crypto");
   delete globalThis.crypto;
   try {
-    assert.deepEqual(await signed(), expected);
+    assert.equal(await sign(key, "GET", "/api/hot", "", 1),
+      "Freshet-HMAC-SHA256 kid=k1, ts=1, sig=c5c050ae5eb0c528cb71a1ba0163bb821115f674147b7878ad825d14c2bac658");
+    assert.equal(await token(key, "42", 2), "v1.k1.42.2.7adb39771a9d1e2b8c051f6c3aba34853c378c2ba40b9badac92ee17f6dc26da");
     assert.match(newEventId(), /^[0-9a-f]{32}$/);
     assert.notEqual(newEventId(), newEventId());
   } finally {
-    Object.defineProperty(globalThis, "crypto", global);
+    if (global) Object.defineProperty(globalThis, "crypto", global);
   }
 });
