@@ -58,6 +58,7 @@ listen = {folder}/php.sock
 listen.mode = 0666
 pm = static
 pm.max_children = 4
+pm.status_path = /fpm-status.php
 php_admin_value[sendmail_path] = /bin/true
 php_admin_value[error_log] = {folder}/php.log
 """
@@ -290,6 +291,13 @@ class Site:
         os.remove(path)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    def wait_for_idle_php(self):
+        """Waits until PHP-FPM serves no request but this one's, such as one of WP-Cron."""
+        def is_idle():
+            processes = json.loads(self.browser().get("fpm-status.php?json&full"))["processes"]
+            return sum(process["state"] != "Idle" for process in processes) == 1
+        wait_until(is_idle, "requests of PHP to end")
 
     def send_due(self):
         """Makes everything that waits due now, and has WordPress' cron begin to send it."""
