@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import http.server
 import json
+import socket
 import ssl
 import subprocess
 import threading
@@ -201,6 +202,39 @@ def test_ndjson_is_pruned_and_printed_like_other_sources(service, name, tmp_path
     piped = run(service, "-", "--prune", input=lines[0])
     assert piped.returncode == 2 and "--prune of stdin needs --source NAME" in piped.stderr, piped
     assert report(service, "-", "--prune", "--source", name("export"), input=lines[0])["accepted"] == 1
+
+
+def failing_pipe(text):
+    """A socket from which `text` can be read, and then an error."""
+    ours, theirs = socket.socketpair()
+    ours.sendall(text.encode())
+    theirs.sendall(b"unread")
+    ours.close()
+    return theirs
+
+
+def test_nothing_is_deleted_after_a_read_error_of_stdin(service, name):
+    ids = [name(f"e{number}") for number in range(4)]
+    ndjson = [json.dumps({"id": each, "title": "T", "published_at": 1795600000}) + "\n" for each in ids]
+    csv = ["id,title\n"] + [f"{each},T\n" for each in ids]
+    for source, lines in (["-"], ndjson), (["--csv", "-", "--id", "guid"], csv):
+        arguments = [*source, "--prune", "--source", name(f"failing{source[0]}")]
+        assert report(service, *arguments, input="".join(lines))["accepted"] == 4
+        with failing_pipe("".join(lines[:-1])) as pipe:
+            failed = run(service, *arguments, stdin=pipe)
+        assert failed.returncode == 1 and "-: cannot be read to its end\nnothing was deleted" in failed.stderr, failed
+    with failing_pipe(ndjson[0]) as pipe:
+        failed = run(service, "-", stdin=pipe)
+    assert failed.returncode == 2 and "cannot read stdin" in failed.stderr, failed
+    assert titles(service, *ids) == ["T"] * 4
+
+
+def test_pipes_without_a_name_have_no_state(service, name, tmp_path):
+    line = json.dumps({"id": name("x"), "title": "T", "published_at": int(time.time())})
+    assert report(service, "-", "--limit-age", "1h", "--cache", str(tmp_path), input=line)["accepted"] == 1
+    assert list(tmp_path.iterdir()) == []
+    assert report(service, "-", "--limit-age", "1h", "--cache", str(tmp_path), "--source", name("n"), input=line)["accepted"] == 1
+    assert list(tmp_path.glob("*.json"))
 
 
 def test_nothing_is_deleted_while_the_items_of_another_source_are_unknown(service, site, name, tmp_path):

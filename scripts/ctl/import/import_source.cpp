@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -246,11 +247,16 @@ class SourceImport {
       }
       if (!format)
         return fail(ErrorCode::kInvalid, "bad_format", {},
-                    location + ": the format is not clear; name it, for example with --feed");
+                    location +
+                        ": the format is not clear; name it, for example with --feed. To import "
+                        "NDJSON, download it and import the file");
       if (depth == 0) format_ = name_of(*format);
       document.validators = opened->validators;
-      if (auto ok = parse(*opened, *format, document); !ok)
-        return fail(ok.error().code, ok.error().reason, {}, location + ": " + ok.error().detail);
+      auto ok = parse(*opened, *format, document);
+      // At an error, a file's buffer throws, which sets badbit; stdin's only ends.
+      if (ok && (opened->text->bad() || (location == "-" && std::ferror(stdin) != 0)))
+        ok = fail(ErrorCode::kUnavailable, "no_file", {}, "cannot be read to its end");
+      if (!ok) return fail(ok.error().code, ok.error().reason, {}, location + ": " + ok.error().detail);
     }
     failures_ = 0;
     for (const std::string& each : document.sitemaps) read_nested(each, depth + 1);
@@ -604,8 +610,9 @@ Result<int> import_source(const SourceChoice& source, const ImportOptions& optio
                            : is_web_url(source.location)
                                ? place_of(source)
                                : fs::absolute(source.location, ignored).lexically_normal().string();
-  const std::string state_file =
-      folder.empty() ? std::string() : state_path(folder, name, address->display_url);
+  // All pipes would share the state of "-".
+  const bool has_state = !folder.empty() && (source.location != "-" || !options.source.empty());
+  const std::string state_file = has_state ? state_path(folder, name, address->display_url) : std::string();
   std::optional<StateLock> lock;
   if (!state_file.empty() && !options.dry_run) {
     auto taken = StateLock::take(folder, kLockPatience);

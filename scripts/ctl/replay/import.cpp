@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -253,7 +254,7 @@ ImportPosition start_position(const ResumeFile& notes, const FileIdentity& file,
 
 Result<std::string> read_stdin() {
   std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  if (std::cin.bad()) return fail(ErrorCode::kUnavailable, "no_stdin", {}, "cannot read stdin");
+  if (std::ferror(stdin) != 0) return fail(ErrorCode::kUnavailable, "no_stdin", {}, "cannot read stdin");
   return text;
 }
 
