@@ -80,16 +80,13 @@ CommandAction import_command(CLI::App& app) {
   app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress output");
   app.footer(
-      "The format of FILE is detected. Entries become items; a repetition changes nothing, so an interrupted "
-      "import is\nrepeated. Only NDJSON resumes, without --prune, --dry-run and --limit-age. Drafts and "
-      "private "
-      "entries are hidden,\nand entries of the future appear at their time. If two entries have the same id, "
-      "the "
-      "newer one is taken. A document\nthat its server reports as unchanged is not read again. --prune is "
-      "for "
-      "complete sources: most feeds list only the\nnewest entries. It deletes nothing if a part of the "
-      "source "
-      "could not be read. Exit status 1: something was not\nimported; 2: the import failed.");
+      "The format of FILE is detected. Entries become items; a repetition changes nothing, so an\n"
+      "interrupted import is repeated. Only NDJSON imports without --prune, --dry-run or --limit-age can\n"
+      "be resumed. Drafts and private entries are hidden, and entries of the future appear at their time.\n"
+      "If two entries have the same id, the newer one is taken, or the last one of NDJSON. A document\n"
+      "that its server reports as unchanged is not read again. --prune is for complete sources: most\n"
+      "feeds list only the newest entries. It deletes nothing if a part of the source could not be read.\n"
+      "Exit status 1: something was not imported; 2: the import failed.");
   return [options](const Target& target) { return run_import(*options, target); };
 }
 
