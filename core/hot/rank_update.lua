@@ -38,7 +38,7 @@ end
 local now = call('TIME')[1] + 0
 local hidden_until, versions = call('ZMSCORE', KEYS[4], unpack(ids)), call('HMGET', KEYS[2], unpack(ids))
 local score_args, version_args, date_args, unranked, uncounted = {}, {}, {}, {}, {}
--- Whether a state of this version may still arrive. The clock may have gone back.
+-- True if a state of this version may still arrive. The clock may have gone back.
 local function is_recent(v) return v / 1e6 > now - 600 and v / 1e6 < now + 600 end
 local function is_written(i) return versions[i] and versions[i] + 0 >= ARGV[args_per_article * (i - 1) + 10] + 0 end
 local kept = {}
