@@ -1,6 +1,7 @@
 // Fixture of the stores' tests: a private Redis, the stores on it, and short helper functions.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <functional>
@@ -158,10 +159,11 @@ struct Fixture {
   void wait_for(UnixSeconds second) {
     while (now() < second) std::this_thread::sleep_for(milliseconds{5});
   }
-  std::set<std::string> all_keys() {
+  std::vector<std::string> all_keys() {  // sorted
     const auto reply = command("KEYS", "*");
-    std::set<std::string> out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace(redis::string_at(reply, i));
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::string_at(reply, i));
+    std::sort(out.begin(), out.end());
     return out;
   }
   hot::ItemStats stats(const std::string& id) {
