@@ -271,6 +271,24 @@ TEST_CASE_METHOD(Fixture, "an index with documents of two stemmers is rebuilt, a
   CHECK(index->version() != index->current_version());
 }
 
+TEST_CASE_METHOD(Fixture, "time slices of two versions are merged into one that is marked as mixed",
+                 "[search]") {
+  const auto write_old_weeks = [&](const char* stemmer, std::vector<int> weeks) {
+    settings.search.stemmer = stemmer;
+    std::vector<items::Item> items;
+    for (const int week : weeks)
+      items.push_back(item(stemmer + std::to_string(week), "whales", kNow - week * 7 * kDay));
+    write_index(settings, items);
+  };
+  write_old_weeks("english", {60, 50, 40, 30, 20});
+  write_old_weeks("german", {50, 10});  // changes the second slice and adds one, so the two oldest are merged
+  const search::IndexFolder index(settings.search.index);
+  const std::string version =
+      Xapian::Database(index.path_of(partitions().front())).get_metadata(search::kVersionKey);
+  CHECK(partitions().size() == search::kMaxSlices);
+  CHECK(version == search::mixed_version(search::terms_version("english"), search::terms_version("german")));
+}
+
 TEST_CASE("a mixed version has stems if both versions have them", "[search]") {
   CHECK(search::has_stems_of(search::mixed_version("1 stemmer english", "2 stemmer english"), "english"));
   CHECK_FALSE(
