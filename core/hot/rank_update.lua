@@ -2,10 +2,10 @@
 -- been written. For views, also writes their totals to the buckets of mode = current.
 --
 -- An article that leaves the rank keeps its version until ten minutes after its last write, so that
--- an earlier state that arrives late does not bring it back. Versions kept longer are removed when
--- the article is written again, or by chance: each article that leaves has fifty random versions
--- looked at, up to a thousand in a call. When there are more than about twice as many versions as the
--- rank may have members, recent ones are removed, too.
+-- an earlier state that arrives late does not bring it back. Older versions are removed when the
+-- article is written again, or by chance: for each article that leaves, the script examines fifty
+-- random versions, up to a thousand in a call. If there are more than twice as many versions as the
+-- rank may have members, plus a thousand, it also removes recent ones.
 --
 -- KEYS 1 hot:rank or hot:score
 --      2 hot:placed or hot:placed:views, of the same rank (or both of :next, during a rebuild)
@@ -81,6 +81,7 @@ for b, args in pairs(bucket_args) do
   call('EXPIRE', KEYS[b], ARGV[6])
   call('ZADD', index, 'GT', unpack(bounds[b]))
 end
+-- members: articles that are not in the rank. Removes their versions, unless these are recent.
 local function forget_versions(members, also_recent)
   if #members == 0 then return end
   local old = {}

@@ -42,7 +42,7 @@ class TimeSlices {
 
   std::vector<TimeSlice> slices() const;
   std::uint64_t documents() const;
-  // The version of the terms in all slices, or another one if any slice has documents of that.
+  // The version of the terms in all slices; one that differs from the constructor's if any does.
   const std::string& version() const { return version_; }
 
  private:
