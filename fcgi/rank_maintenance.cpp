@@ -11,10 +11,10 @@ namespace freshet {
 Task<void> RankMaintenance::run() {
   const auto outdated = co_await hot::outdated_ranks(sources_.redis, sources_.settings, sources_.keys);
   if (outdated && !outdated->empty()) co_await rebuild_ranks(*outdated);
-  co_await replay_crash_journal();
+  // What fails is repeated after a second.
   for (;;) {
+    co_await replay_crash_journal();
     co_await wait_one_second();
-    // Errors are retried at the next tick.
     (void)co_await hot::run_rank_maintenance(sources_.bulk, sources_.settings, sources_.keys);
   }
 }
@@ -25,13 +25,12 @@ Task<void> RankMaintenance::wait_one_second() {
   co_await elapsed.wait();
 }
 
-// On failure the periodic scan updates these articles.
 Task<void> RankMaintenance::replay_crash_journal() {
   if (sources_.crash_journal.empty()) co_return;
   const auto placed =
       co_await hot::rank_articles(sources_.bulk, sources_.crash_journal, sources_.settings, sources_.keys);
-  if (placed)
-    log::notice("crash_journal_replayed", {{"articles", std::to_string(sources_.crash_journal.size())}});
+  if (!placed) co_return;
+  log::notice("crash_journal_replayed", {{"articles", std::to_string(sources_.crash_journal.size())}});
   sources_.crash_journal.clear();
 }
 
