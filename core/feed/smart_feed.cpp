@@ -51,7 +51,8 @@ RecallQuery make_recall_query(const FeedRequest& request, const FeedState& state
   query.now = now;
   if (!query.text.empty()) return query;
   query.interests = weigh_interests(state.interests);
-  query.interest_weight = interest_weight;
+  // Without interests the result is the newest items, and nobody reads their scores.
+  if (!query.interests.empty()) query.interest_weight = interest_weight;
   return query;
 }
 

@@ -313,6 +313,7 @@ TEST_CASE("a reader without interests gets fresh and hot items alternately", "[f
   Site site;
   site.store.hot = {item(40), item(1), item(41)};
   CHECK(ids(site.refresh(6)) == std::vector<ItemId>{item(0), item(40), item(1), item(2), item(41), item(3)});
+  CHECK(site.recall.queries.back().interest_weight == 0);  // scores of the newest items are not needed
   site.store.interests = {{item(7), 1}, {item(8), 1}};
   site.refresh();
   const auto& query = site.recall.queries.back();
