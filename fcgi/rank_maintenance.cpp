@@ -11,7 +11,7 @@ namespace freshet {
 Task<void> RankMaintenance::run() {
   const auto outdated = co_await hot::outdated_ranks(sources_.redis, sources_.settings, sources_.keys);
   if (outdated && !outdated->empty()) co_await rebuild_ranks(*outdated);
-  // What fails is repeated after a second.
+  // A failed replay is repeated after a second.
   for (;;) {
     co_await replay_crash_journal();
     co_await wait_one_second();

@@ -51,7 +51,7 @@ RecallQuery make_recall_query(const FeedRequest& request, const FeedState& state
   query.now = now;
   if (!query.text.empty()) return query;
   query.interests = weigh_interests(state.interests);
-  // Without interests the result is the newest items, and nobody reads their scores.
+  // Without interests the result is the newest items, whose scores are not used.
   if (!query.interests.empty()) query.interest_weight = interest_weight;
   return query;
 }
