@@ -4,7 +4,6 @@
 #include <string>
 
 #include "core/base/log.h"
-#include "core/hot/rank_updater.h"
 
 namespace freshet {
 
@@ -25,11 +24,18 @@ Task<void> RankMaintenance::wait_one_second() {
   co_await elapsed.wait();
 }
 
+void RankMaintenance::mark_in_flight() {
+  for (const std::string& id : sources_.crash_journal) sources_.rank_updater.mark_in_flight(id);
+}
+
 Task<void> RankMaintenance::replay_crash_journal() {
   if (sources_.crash_journal.empty()) co_return;
   const auto placed =
       co_await hot::rank_articles(sources_.bulk, sources_.crash_journal, sources_.settings, sources_.keys);
-  if (!placed) co_return;
+  if (!placed) {
+    mark_in_flight();
+    co_return;
+  }
   log::notice("crash_journal_replayed", {{"articles", std::to_string(sources_.crash_journal.size())}});
   sources_.crash_journal.clear();
 }

@@ -11,6 +11,7 @@
 #include "core/async/task.h"
 #include "core/async/timer.h"
 #include "core/config/settings.h"
+#include "core/hot/rank_updater.h"
 #include "core/hot/rebuild.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
@@ -26,9 +27,12 @@ class RankMaintenance {
     redis::Redis& bulk;
     const Settings& settings;
     const redis::Keys& keys;
+    hot::RankUpdater& rank_updater;
     std::vector<std::string> crash_journal;  // articles from the crash journals of dead workers
   };
-  explicit RankMaintenance(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {}
+  explicit RankMaintenance(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {
+    mark_in_flight();
+  }
 
   // Runs for the life of a serving worker. A failed rebuild is logged and left to the next worker
   // that starts.
@@ -37,6 +41,8 @@ class RankMaintenance {
  private:
   Task<void> rebuild_ranks(const hot::ModelList& models);
   Task<void> replay_crash_journal();
+  // Adds what is still to be replayed to this worker's crash journal, in case it is killed as well.
+  void mark_in_flight();
   Task<void> wait_one_second();
 
   Sources sources_;

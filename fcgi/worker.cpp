@@ -38,16 +38,13 @@ constexpr milliseconds kFirstModelTimeout{10'000};
 constexpr milliseconds kIndexCheckInterval{2000};
 constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
 
-// Takes the crash journals of this slot's previous workers and of free slots. Until their articles
-// are ranked, they are in this worker's journal, in case it is killed as well.
-std::vector<std::string> take_crash_journals(Scoreboard& board, const WorkerSlot& own_slot,
-                                             hot::RankUpdater& rank_updater) {
+// Takes the crash journals of this slot's previous workers and of free slots.
+std::vector<std::string> take_crash_journals(Scoreboard& board, const WorkerSlot& own_slot) {
   std::vector<std::string> out;
   for (WorkerSlot& slot : board.slots()) {
     if (&slot != &own_slot && slot.state.load(kRelaxed) != WorkerState::kEmpty) continue;
     std::ranges::move(slot.crash_journal.drain(), std::back_inserter(out));
   }
-  for (const std::string& id : out) rank_updater.mark_in_flight(id);
   return out;
 }
 
@@ -65,7 +62,7 @@ class WorkerProcess {
         redis_sampler_(*services.redis, services.feed_store, services.keys, settings_,
                        context.board.redis_sample()),
         rank_maintenance_({services.loop, *services.redis, *services.bulk, settings_, services.keys,
-                           take_crash_journals(context.board, services.slot, services.rank_updater)}),
+                           services.rank_updater, take_crash_journals(context.board, services.slot)}),
         signals_(services.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1},
                  [this](int signal) { on_signal(signal); }),
         heartbeat_timer_(services.loop),
