@@ -176,7 +176,9 @@ class Parser {
       constexpr char kEscape = 0x1B;
       std::ranges::replace_if(
           chunk,
-          [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != kEscape; },
+          [](char c) {
+            return static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\n' && c != '\r' && c != kEscape;
+          },
           ' ');
     }
     const int code = xmlParseChunk(parser_.get(), chunk.data(), static_cast<int>(chunk.size()), last ? 1 : 0);
