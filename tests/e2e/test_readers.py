@@ -20,7 +20,7 @@ def record_view(client, reader, topic, **members):
 
 def history(client, reader, **query):
     reply = client.get("/api/history", query={"userId": reader} | query)
-    assert reply.status == 200, reply
+    assert reply.status == 200 and "degraded" not in reply.json(), reply
     return reply.json()["items"]
 
 
@@ -35,7 +35,8 @@ def dismissed(service, reader):
 
 def restart_redis_and_replay(service):
     service.restart_redis()
-    wait_until(lambda: service.status()["spooled bytes"] == 0 and service.status()["redis ready"] > 0, "the spool to be replayed")
+    wait_until(lambda: (status := service.status())["spooled bytes"] == 0 and status["redis ready"] == len(service.workers()),
+               "the spool to be replayed and all workers to connect")
 
 
 # --- history
