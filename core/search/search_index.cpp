@@ -16,8 +16,9 @@ namespace {
 
 using Scope = IndexLock::Scope;
 
-// A rebuild commits after this many items to bound its memory.
-constexpr std::uint64_t kRebuildBatch = 10000;
+// A rebuild commits after this many bytes to bound its memory.
+constexpr std::size_t kRebuildBatchBytes = 10'000'000;
+std::size_t memory_of(const items::Item& item) { return 1000 + item.title.size() + item.text.size(); }
 
 tl::unexpected<Error> index_locked(std::string why) {
   return fail(ErrorCode::kUnavailable, "index_locked", {}, std::move(why));
@@ -50,8 +51,8 @@ struct SearchIndex::Impl {
   Xapian::Stem stemmer;
   std::vector<TimeSlice> published;  // as listed in the stub file
   std::optional<TimeSlices> slices;
-  std::optional<TimeSlices> rebuilt;  // the new index of a rebuild
-  std::uint64_t rebuilt_uncommitted = 0;
+  std::optional<TimeSlices> rebuilt;    // the new index of a rebuild
+  std::size_t rebuilt_uncommitted = 0;  // bytes
   bool in_batch = false;
   std::uint64_t documents = 0;
   std::string version;
@@ -198,7 +199,7 @@ Result<void> SearchIndex::put_rebuilt(const items::Item& item) {
   if (item.hidden) return {};
   Result<void> done = catch_errors([&]() -> Result<void> {
     impl_->rebuilt->put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at);
-    if (++impl_->rebuilt_uncommitted < kRebuildBatch) return {};
+    if ((impl_->rebuilt_uncommitted += memory_of(item)) < kRebuildBatchBytes) return {};
     impl_->rebuilt->commit();
     impl_->rebuilt_uncommitted = 0;
     return {};
@@ -230,6 +231,7 @@ struct IndexRebuild::Impl {
   Xapian::Stem stemmer;
   TimeSlices slices;
   std::uint64_t documents = 0;
+  std::size_t uncommitted = 0;  // bytes
   bool finished = false;
 
   Impl(const SearchSettings& settings, Xapian::Stem stem)
@@ -266,7 +268,10 @@ Result<void> IndexRebuild::put(const items::Item& item) {
   if (item.hidden) return {};
   return catch_errors([&]() -> Result<void> {
     impl_->slices.put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at);
-    if (++impl_->documents % kRebuildBatch == 0) impl_->slices.commit();
+    ++impl_->documents;
+    if ((impl_->uncommitted += memory_of(item)) < kRebuildBatchBytes) return {};
+    impl_->slices.commit();
+    impl_->uncommitted = 0;
     return {};
   });
 }
