@@ -39,6 +39,33 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
 
 std::string_view view_of(const xmlChar* text) { return reinterpret_cast<const char*>(text); }
 
+// Adds the semicolons that HTML's oldest entities may lack, such as "&nbsp" and "&eacute", since
+// libxml2 takes these for text without it.
+std::string complete_entities(std::string_view html) {
+  constexpr std::size_t kMaxNameLength = 6;
+  constexpr unsigned kLastOfLatin1 = 255;
+  const auto is_alphanumeric = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  std::string out;
+  std::size_t copied = 0;
+  for (std::size_t at = html.find('&'); at != html.npos; at = html.find('&', at + 1)) {
+    const auto name = html.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+    const auto end = std::find_if_not(name, html.end(), is_alphanumeric);
+    if (end != html.end() && *end == ';') continue;
+    for (std::size_t length = std::min<std::size_t>(kMaxNameLength, static_cast<std::size_t>(end - name));
+         length > 0; --length) {
+      const std::string prefix(name, name + static_cast<std::ptrdiff_t>(length));
+      const htmlEntityDesc* const entity = htmlEntityLookup(reinterpret_cast<const xmlChar*>(prefix.c_str()));
+      if (entity == nullptr || entity->value > kLastOfLatin1) continue;
+      out.append(html, copied, at + 1 + length - copied).push_back(';');
+      copied = at + 1 + length;
+      break;
+    }
+  }
+  return out.append(html.substr(copied));
+}
+
 // Appends the readable text of HTML to a string.
 class HtmlReader {
  public:
@@ -209,7 +236,7 @@ std::string_view readable_text(std::string_view text, items::TextFormat format, 
   buffer.clear();
   buffer.reserve(text.size());
   if (format == items::TextFormat::kHtml) {
-    HtmlReader(buffer).read(text);
+    HtmlReader(buffer).read(complete_entities(text));
     return buffer;
   }
   MarkdownReader markdown;

@@ -82,6 +82,9 @@ TEST_CASE("HTML: the alternative text of an image is read, its other attributes 
 TEST_CASE("HTML: entities are characters", "[readable]") {
   CHECK(readable("Hello&nbsp;world", TextFormat::kHtml).find("nbsp") == std::string::npos);
   CHECK(readable("Hello&nbsp;world", TextFormat::kHtml).starts_with("Hello\xC2\xA0world"));
+  CHECK(readable("Hello&nbsp world", TextFormat::kHtml).starts_with("Hello\xC2\xA0 world"));
+  CHECK(readable("caf&eacutes &lt&amp&copy2026 a&b &notin; &nosuch &", TextFormat::kHtml)
+            .starts_with("cafés <&©2026 a&b ∉ &nosuch &"));
   CHECK(html("caf&eacute; &#x4F60;&#22909; AT&amp;T &lt;b&gt; &copy;") ==
         Words{"café", "你好", "AT&T", "<b>", "©"});
   CHECK(html("a & b &unknown; &") == Words{"a", "&", "b", "&unknown;", "&"});
