@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "core/search/query_parser.h"
@@ -90,13 +91,12 @@ class QueryBuilder {
 
   // A word as it is written, or its stem; and its other spellings in the index.
   void add_word(const std::string& word, std::vector<search::WeightedTerm>& out) {
-    const std::string main = stemmer_.is_none() ? word : search::kStemPrefix + stemmer_(word);
+    const std::string main = search::stem_term(stemmer_, word);
     if (!take_term()) return;
     out.push_back({main, 1});
     const std::string unaccented = text::without_accents(word);
     add_variant(search::kUnaccentedPrefix + unaccented, main, out);
-    if (unaccented != word)
-      add_variant(stemmer_.is_none() ? unaccented : search::kStemPrefix + stemmer_(unaccented), main, out);
+    if (unaccented != word) add_variant(search::stem_term(stemmer_, unaccented), main, out);
   }
   // Without this, a rarer variant would outweigh the exact spelling.
   void add_variant(const std::string& name, const std::string& main, std::vector<search::WeightedTerm>& out) {
@@ -119,47 +119,91 @@ class QueryBuilder {
     }
   }
 
+  using Tokens = std::span<const QueryToken>;
+
   // Every fragment of a run. Finds it where the dictionary splits the text around it differently.
-  Query fragments(const std::vector<QueryToken>& tokens) {
+  Query fragments(Tokens tokens) {
     std::vector<Query> parts;
     for (const QueryToken& each : tokens) {
       if (each.form != Form::kFragment || parts.size() == kMaxFragments) continue;
       if (Query part = term(search::kFragmentPrefix + each.term); !part.empty())
         parts.push_back(std::move(part));
     }
-    return parts.size() < 2 ? Query() : join(Query::OP_AND, parts);
+    return join(Query::OP_AND, parts);
   }
 
-  Query all_of(const std::vector<QueryToken>& tokens) {
+  // Splits tokens where a run or compound ends.
+  static std::vector<Tokens> runs_in(Tokens tokens) {
+    std::vector<Tokens> runs;
+    while (!tokens.empty()) {
+      const auto end =
+          std::ranges::find_if(tokens, [&](const QueryToken& each) { return each.run != tokens[0].run; });
+      const auto size = static_cast<std::size_t>(end - tokens.begin());
+      runs.push_back(tokens.first(size));
+      tokens = tokens.subspan(size);
+    }
+    return runs;
+  }
+  static const QueryToken* compound_of(Tokens run) {
+    const auto found = std::ranges::find(run, Form::kCompound, &QueryToken::form);
+    return found == run.end() ? nullptr : &*found;
+  }
+
+  // All words of a run; the whole of a compound.
+  Query all_of_run(Tokens run) {
+    const QueryToken* const compound = compound_of(run);
     std::vector<Query> words;
-    for (const QueryToken& each : tokens) {
+    for (const QueryToken& each : run) {
       std::vector<search::WeightedTerm> alternatives;
-      if (each.form == Form::kWord) add_word(each.term, alternatives);
+      if (compound != nullptr ? &each == compound : each.form == Form::kWord)
+        add_word(each.term, alternatives);
       if (each.form == Form::kPair && take_term()) alternatives.push_back({each.term, 1});
       Query word = any_of(alternatives);
       if (!word.empty()) words.push_back(std::move(word));
     }
-    const Query pieces = fragments(tokens);
+    const Query pieces = fragments(run);
     const Query all = join(Query::OP_AND, words);
     return pieces.empty() ? all : Query(Query::OP_OR, all, pieces);
   }
+  Query all_of(Tokens tokens) {
+    std::vector<Query> parts;
+    for (const Tokens run : runs_in(tokens)) {
+      if (Query part = all_of_run(run); !part.empty()) parts.push_back(std::move(part));
+    }
+    return join(Query::OP_AND, parts);
+  }
 
-  Query phrase(const std::vector<QueryToken>& tokens) {
-    std::vector<Query> words;
+  Query phrase(Tokens tokens) {
+    const std::vector<Tokens> runs = runs_in(tokens);
+    std::vector<Query> words, compounds;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const Form form = tokens[i].form;
       // The last character of a run connects its pairs to the next word.
       const bool connects =
           form == Form::kCharacter && i + 1 < tokens.size() && tokens[i + 1].run != tokens[i].run;
-      if (form != Form::kWord && form != Form::kPair && !connects) continue;
-      if (Query word = term(tokens[i].term); !word.empty()) words.push_back(std::move(word));
+      const bool is_word = form == Form::kWord || form == Form::kPair || connects;
+      if (!is_word && form != Form::kCompound) continue;
+      if (Query word = term(tokens[i].term); !word.empty())
+        (is_word ? words : compounds).push_back(std::move(word));
     }
-    if (words.size() < 2 || phrases_ == kMaxPhrases) return join(Query::OP_AND, words);
-    ++phrases_;
-    const auto end = words.begin() + static_cast<std::ptrdiff_t>(std::min(words.size(), kMaxPhraseWords));
-    std::vector<Query> parts{
-        Query(Query::OP_PHRASE, words.begin(), end, static_cast<Xapian::termcount>(end - words.begin()))};
-    parts.insert(parts.end(), end, words.end());
+    if (runs.size() == 1 && !compounds.empty()) return compounds.front();
+    Query all = adjacent(words, compounds);
+    if (runs.size() != 1) return all;
+    const Query pieces = fragments(tokens);
+    return pieces.empty() ? all : Query(Query::OP_OR, all, pieces);
+  }
+  // Words beyond kMaxPhraseWords, those of phrases beyond kMaxPhrases and `others` may be anywhere.
+  Query adjacent(const std::vector<Query>& words, const std::vector<Query>& others) {
+    std::vector<Query> parts;
+    auto rest = words.begin();
+    if (words.size() >= 2 && phrases_ < kMaxPhrases) {
+      ++phrases_;
+      rest += static_cast<std::ptrdiff_t>(std::min(words.size(), kMaxPhraseWords));
+      parts.emplace_back(Query::OP_PHRASE, words.begin(), rest,
+                         static_cast<Xapian::termcount>(rest - words.begin()));
+    }
+    parts.insert(parts.end(), rest, words.end());
+    parts.insert(parts.end(), others.begin(), others.end());
     return join(Query::OP_AND, parts);
   }
 

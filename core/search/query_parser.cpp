@@ -53,8 +53,10 @@ class Parser {
   bool is_space_at(std::size_t at) const {
     return at >= text_.size() || utf8::is_white_space(character_at(at));
   }
+  // Also skips marks of direction and the like, so that an operator behind them is one.
   void skip_spaces() {
-    while (at_ < text_.size() && is_space_at(at_)) at_ += size_at(at_);
+    while (at_ < text_.size() && (is_space_at(at_) || utf8::is_invisible(character_at(at_))))
+      at_ += size_at(at_);
   }
 
   // Several operators in a row are text.

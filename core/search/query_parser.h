@@ -1,9 +1,10 @@
 // Parses what a reader types into a search box. Pure; never fails.
 //
-// Words are alternatives. +word must occur, -word must not, "a phrase" must occur as it is written,
-// and the three combine (-"a phrase"). They need no spaces around them in scripts that have none,
-// except that an operator stands at the beginning of a word. Everything else is text: an unmatched
-// quotation mark, an operator without a word, the quotation mark in a Hebrew abbreviation.
+// Words are alternatives, and so is "a phrase", which is found only as it is written. +word must
+// occur, -word must not, and +"a phrase" and -"a phrase" likewise. They need no spaces around them
+// in scripts that have none, except that an operator stands at the beginning of a word. Everything
+// else is text: an unmatched quotation mark or one before a space, an operator without a word, the
+// quotation mark in a Hebrew abbreviation.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ using text::Form;
 class WordAdder {
  public:
   WordAdder(Xapian::Document& document, const Xapian::Stem& stemmer)
-      : document_(document), stemmer_(stemmer), has_stemmer_(!stemmer.is_none()) {}
+      : document_(document), stemmer_(stemmer) {}
 
   void add_field(std::string_view text, Xapian::termcount weight) {
     const std::uint32_t positions = text::for_each_token(text, [&](const text::Token& token) {
@@ -76,7 +76,8 @@ class WordAdder {
       term_.assign(token.term);
       document_.add_posting(term_, next_position_ + token.position, weight);
       if (token.form != Form::kWord && token.form != Form::kCompound) return;
-      if (has_stemmer_) document_.add_term(prefixed(kStemPrefix, stemmer_(term_)), weight);
+      if (const std::string stem = stem_term(stemmer_, term_); stem != term_)
+        document_.add_term(stem, weight);
       const std::string unaccented = text::without_accents(term_);
       if (unaccented != term_) document_.add_term(prefixed(kUnaccentedPrefix, unaccented), weight);
     });
@@ -99,7 +100,6 @@ class WordAdder {
 
   Xapian::Document& document_;
   const Xapian::Stem& stemmer_;
-  bool has_stemmer_;
   std::uint32_t next_position_ = 1;
   std::string term_, buffer_;
 };
@@ -110,6 +110,10 @@ Result<Xapian::Stem> make_stemmer(const std::string& name) try {
   return Xapian::Stem(name);
 } catch (const Xapian::Error& error) {
   return fail(ErrorCode::kInternal, "bad_stemmer", {}, error.get_msg());
+}
+
+std::string stem_term(const Xapian::Stem& stemmer, const std::string& word) {
+  return stemmer.is_none() || !text::can_have_stem(word) ? word : kStemPrefix + stemmer(word);
 }
 
 std::string terms_version(const std::string& stemmer) {

@@ -7,7 +7,7 @@
 //   S{word}      title                                        source of reader interests
 //   K{tag}       tags, folded
 //   A{author}    the author's key, folded
-//   Z…           stems of the words, if a stemmer is configured
+//   Z{stem}      of each word that has one, see stem_term()
 //   value 0      published_at, sortable_serialise()           time ranges
 //   value 1      published_at and id, see order_key()         order of ties
 //   value 2      published_at and fingerprint, see ItemState  changes of the index
@@ -45,6 +45,10 @@ struct FieldWeights {
 
 // Errors: kInternal "bad_stemmer" if Xapian does not know the language.
 Result<Xapian::Stem> make_stemmer(const std::string& name);
+
+// The term that all forms of a word share: its stem, or the word itself without a stemmer or if it
+// cannot have a stem. REQUIRES: a normalized word, as from text::for_each_token().
+std::string stem_term(const Xapian::Stem& stemmer, const std::string& word);
 
 // Metadata of a time slice: the version of its terms.
 inline constexpr char kVersionKey[] = "pipeline";

@@ -23,7 +23,7 @@ namespace freshet::text {
 namespace {
 
 // Also incremented when the index stores other terms or values of an item.
-constexpr int kPipelineVersion = 2;
+constexpr int kPipelineVersion = 3;
 
 // A run without spaces is split in pieces of this many characters: the dictionaries' time grows
 // faster than the text.
@@ -34,15 +34,15 @@ constexpr std::size_t kMaxSuffix = 2;  // of "c++"
 constexpr char32_t kTatweel = 0x640;
 constexpr char32_t kCombiningDotAbove = 0x307;
 constexpr char32_t kThaiAa = 0xE32, kLaoAa = 0xEB2;
-constexpr char32_t kRightQuote = 0x2019, kModifierApostrophe = 0x2BC;
+constexpr char32_t kRightQuote = 0x2019, kModifierApostrophe = 0x2BC, kOkina = 0x2BB;
 constexpr char32_t kGeresh = 0x5F3, kGershayim = 0x5F4, kMiddleDot = 0xB7;
 constexpr std::uint8_t kNuktaClass = 7;  // canonical combining class of nukta marks
 
 enum class Class : std::uint8_t {
   kSeparator,
   kLetter,      // also digits and marks
-  kUnspaced,    // Han, kana, Hangul
-  kDictionary,  // Thai, Lao, Khmer, Burmese
+  kUnspaced,    // Han, kana, Hangul, Yi
+  kDictionary,  // Thai, Lao, Khmer, Burmese and scripts like them
   kEmoji,
 };
 
@@ -78,6 +78,14 @@ Class class_of(char32_t c) {
     case USCRIPT_COMMON:  // the mark that lengthens a vowel belongs to both kana
       return uscript_hasScript(point, USCRIPT_KATAKANA) != 0 ? Class::kUnspaced : Class::kLetter;
     default:
+      break;
+  }
+  switch (u_getIntPropertyValue(point, UCHAR_LINE_BREAK)) {
+    case U_LB_IDEOGRAPHIC:
+      return Class::kUnspaced;
+    case U_LB_COMPLEX_CONTEXT:
+      return Class::kDictionary;
+    default:
       return Class::kLetter;
   }
 }
@@ -99,9 +107,20 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
+// NFKC would join the letters of these signs to the word before them.
+std::string replace_trademarks(std::string_view text) {
+  std::string out(text);
+  for (const std::string_view sign : {"\u2122", "\u2120"}) {
+    for (std::size_t at = out.find(sign); at != out.npos; at = out.find(sign, at))
+      out.replace(at, sign.size(), " ");
+  }
+  return out;
+}
+
 // Well-formed, whatever `text` is.
 std::string normalized(std::string_view text) {
-  std::string folded = utf8::fold(text);
+  std::string folded =
+      text.find("\xE2\x84") == text.npos ? utf8::fold(text) : utf8::fold(replace_trademarks(text));
   if (is_ascii(folded)) return folded;
   std::string out;
   out.reserve(folded.size());
@@ -119,7 +138,9 @@ std::string normalized(std::string_view text) {
       out.replace(out.size() - 3, 3, "\u0EB3");
     } else if (c == kCombiningDotAbove && out.ends_with('i')) {
       // İ folds to i and a dot, which an i has anyway.
-    } else if (c == kRightQuote || c == kModifierApostrophe || c == kGeresh) {
+    } else if (const int digit = u_charDigitValue(static_cast<UChar32>(c)); digit >= 0) {
+      out += static_cast<char>('0' + digit);
+    } else if (c == kRightQuote || c == kModifierApostrophe || c == kOkina || c == kGeresh) {
       out += '\'';
     } else if (c == kGershayim) {
       out += '"';
@@ -399,6 +420,12 @@ std::string without_accents(std::string_view word) {
   }
   // Decomposed only: Hangul, or vowel signs.
   return out.empty() || out == decomposed ? std::string(word) : utf8::to_nfc(out);
+}
+
+bool can_have_stem(std::string_view word) {
+  std::size_t at = 0;
+  const char32_t first = next_character(word, at);
+  return class_of(first) == Class::kLetter && u_isdigit(static_cast<UChar32>(first)) == 0;
 }
 
 bool is_hebrew(char32_t c) {

@@ -1,10 +1,10 @@
 // Splits text of any script into the words that are searched for: the index, queries, interests
 // and the content model all use the same ones.
 //
-// Text is normalized first: NFKC, case folding, traditional Chinese characters as simplified ones.
-// Han, kana and Hangul need no dictionary, since their words are pairs of adjacent characters.
-// Runs of Thai, Lao, Khmer and Burmese are split by ICU's dictionaries. Everything else is split
-// between letters and other characters. An emoji is a word.
+// Text is normalized first: NFKC, case folding, traditional Chinese characters as simplified ones,
+// digits as ASCII digits. Han, kana and Hangul need no dictionary, since their words are pairs of
+// adjacent characters. Runs of Thai, Lao, Khmer, Burmese and related scripts are split by ICU's
+// dictionaries. Everything else is split between letters and other characters. An emoji is a word.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ std::string pipeline_version();
 enum class Form : std::uint8_t {
   kWord,       // a word, or a part of a compound
   kCompound,   // a word with an apostrophe or the like, such as "l'été", after its parts
-  kPair,       // two adjacent characters of a run of Han, kana and Hangul
+  kPair,       // two adjacent characters of a run of Han, kana, Hangul or Yi
   kCharacter,  // one character of such a run; a run of one character is a kWord
   kFragment,   // three adjacent characters of a run that a dictionary has split
 };
@@ -47,6 +47,10 @@ std::uint32_t for_each_token(std::string_view text, const std::function<void(con
 // A normalized word without accents, vowel points and tatweel: "munchen" for "münchen". Returns
 // the word itself if it has none.
 std::string without_accents(std::string_view word);
+
+// Returns whether a word can have a stem: it begins with a letter of an alphabet, so it is not a
+// number, an emoji, or of a script that is written without spaces.
+bool can_have_stem(std::string_view word);
 
 // Returns whether `c` is a Hebrew letter, between which a quotation mark belongs to the word.
 bool is_hebrew(char32_t c);

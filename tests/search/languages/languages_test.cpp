@@ -40,15 +40,17 @@ std::string difference(const std::vector<std::string>& ids, std::string found) {
 }  // namespace
 
 TEST_CASE("readers find what they look for in their language", "[languages]") {
+  const std::string stemmer = GENERATE("none", "english");
   TemporaryFolder folder;
   std::size_t number = 0;
   for (const TableRow& row : language_table()) {
     Settings settings;
     settings.search.index = folder / std::to_string(number++);
+    settings.search.stemmer = stemmer;
     std::vector<items::Item> items;
     for (const TableItem& each : row.items) items.push_back(make_item(each));
     write_index(settings, items);
-    INFO(row.language << ": " << row.query << " must find: " << row.found);
+    INFO(row.language << ": " << row.query << " must find: " << row.found << ", stemmer " << stemmer);
     CHECK(difference(search_ids(settings, row.query), row.found) == "");
     std::filesystem::remove_all(settings.search.index);
   }

@@ -31,6 +31,8 @@ const std::vector<TableRow>& language_table() {
       {"Chinese", "程序", "", {{"a", "课程的顺序"}}},
       {"Chinese", "足球比赛", "", {{"a", "新能源汽车销量创新高"}}},
 
+      {"Chinese", "+猫", "a", {{"a", "家里的猫不吃东西"}, {"b", "家里的狗不吃东西"}}},
+      {"Chinese", "東京 -猫", "b", {{"a", "東京的猫"}, {"b", "東京的狗"}}},
       {"Japanese", "東京天気", "a", {{"a", "東京の天気予報"}}},
       {"Japanese", "データ", "a", {{"a", "ﾃﾞｰﾀ分析の基礎"}}},
       {"Japanese", "ﾃﾞｰﾀ", "a", {{"a", "データ分析の基礎"}}},
@@ -48,6 +50,7 @@ const std::vector<TableRow>& language_table() {
       {"Japanese", "東天", "", {{"a", "東京の天気"}}},
       {"Japanese", "パンダ", "", {{"a", "パソコンの選び方"}}},
 
+      {"Japanese", "々", "a", {{"a", "佐々木さんの話"}, {"b", "鈴木さんの話"}}},
       {"Korean", "한국시장", "a", {{"a", "한국 시장 전망"}}},
       {"Korean", "한국 시장 전망", "a", {{"a", "한국시장 분석"}}},
       {"Korean", "서울날씨", "adjacent>scattered", {{"scattered", "서울의 오늘 날씨는 맑음"}, {"adjacent", "서울날씨 오늘 하루 맑음"}}},
@@ -78,6 +81,10 @@ const std::vector<TableRow>& language_table() {
       {"Thai", "ม้า", "", {{"a", "เขามาทำงานสาย"}}},  // a horse; he came
       {"Thai", "ปลา", "", {{"a", "ม้าวิ่งเร็ว"}}},
 
+      {"Thai", "\"ไบเดน\"", "a", {{"a", "รายงานว่าไบเดนมาถึงแล้ว"}, {"b", "รายงานว่าทรัมป์มาถึงแล้ว"}}},
+      {"Thai", "ชาบู", "a", {{"a", "ข่าวด่วนชาบูเดินทางถึงกรุงเทพ"}, {"b", "ข่าวด่วนเดินทางถึงกรุงเทพ"}}},
+      {"Thai", "+ปูติน", "a", {{"a", "รายงานว่าปูตินมาถึงแล้ว"}, {"b", "รายงานว่าทรัมป์มาถึงแล้ว"}}},
+      {"Thai", "+ไบเดนBiden", "a", {{"a", "รายงานว่าไบเดนBidenมาถึง"}, {"b", "รายงานว่าไบเดนมาถึงแล้ว"}}},
       {"Arabic", "كتاب", "a", {{"a", "كِتَابٌ جديد عن التاريخ"}}},
       {"Arabic", "كِتَاب", "a", {{"a", "كتاب جديد عن التاريخ"}}},
       {"Arabic", "كتـــاب", "a", {{"a", "كتاب جديد عن التاريخ"}}},
@@ -92,6 +99,7 @@ const std::vector<TableRow>& language_table() {
       {"Arabic", "كتاب", "", {{"a", "كتب قديمة"}}},
       {"Arabic", "بيت", "", {{"a", "بنت صغيرة"}}},
 
+      {"Arabic", "٢٠٢٦", "a", {{"a", "ميزانية 2026"}, {"b", "ميزانية 2025"}}},
       {"Hebrew", "שלום", "a", {{"a", "שָׁלוֹם עולם"}}},
       {"Hebrew", "שָׁלוֹם", "a", {{"a", "שלום עולם"}}},
       {"Hebrew", "שלום", "plain>pointed", {{"pointed", "שָׁלוֹם עולם"}, {"plain", "שלום עולם"}}},
@@ -227,6 +235,17 @@ const std::vector<TableRow>& language_table() {
       {"Emoji", "🎉", "", {{"a", "Happy birthday 🎂"}}},
       {"Emoji", "🇯🇵", "", {{"a", "Trip to 🇫🇷"}}},
 
+      {"Mixture", "programming -C++", "c sharp", {{"c", "C programming"}, {"plus", "C++ programming"}, {"sharp", "C# programming"}}},
+      {"Mixture", "+C++", "plus", {{"c", "C programming"}, {"plus", "C++ programming"}}},
+      {"Mixture", "\"C++\"", "plus", {{"c", "C programming"}, {"plus", "C++ programming"}}},
+      {"Mixture", "\"C++ programming\"", "plus", {{"c", "C programming"}, {"plus", "C++ programming"}}},
+      {"Mixture", "pi -3.14", "b", {{"a", "pi 3.14"}, {"b", "pi: 14 of 3"}}},
+      {"Mixture", "+l'été", "a", {{"a", "l'été"}, {"b", "été de l"}}},
+      {"Mixture", "+U.S.A.", "a b", {{"a", "the USA"}, {"b", "the U.S.A."}, {"c", "a u s"}}},
+      {"Mixture", "lego windows", "a b", {{"a", "Lego™ sets"}, {"b", "Windows™11"}}},
+      {"Mixture", "aan \u200F-bbn", "a", {{"a", "aan"}, {"b", "aan bbn"}}},
+      {"Mixture", "hawai'i", "a b", {{"a", "Hawaiʻi"}, {"b", "Hawai’i"}}},
+      {"Mixture", "ꆈꌠ", "a", {{"a", "ꆈꌠꁱꂷ"}, {"b", "ꁱꂷ"}}},
       {"Mixture", "Oresund", "stroke", {{"stroke", "Øresund i tåge"}}},
       {"Mixture", "Øresund", "stroke>plain", {{"plain", "Oresund Bridge"}, {"stroke", "Øresund Bridge"}}},
       {"Mixture", "lodz", "plain>stroke", {{"stroke", "Łódź today"}, {"plain", "Lodz today"}}},
@@ -255,6 +274,8 @@ const std::vector<TableRow>& language_table() {
       {"Mixture", "သတင်း", "a", {{"a", "မြန်မာနိုင်ငံရာသီဥတုသတင်း"}}},
       {"Mixture", "hello world", "a", {{"a", "page", "", "", "<p class=\"x\">Hello&nbsp;<b>wor</b>ld</p>", kHtml}}},
       {"Mixture", "href", "", {{"a", "page", "", "", "<a href=\"https://example.org\">site</a>", kHtml}}},
+      {"Mixture", "nbsp eacute", "", {{"a", "page", "", "", "<p>Hello&nbsp world caf&eacute bar</p>", kHtml}}},
+      {"Mixture", "café", "a", {{"a", "page", "", "", "<p>Hello&nbsp world caf&eacute bar</p>", kHtml}}},
       {"Mixture", "class span nbsp", "", {{"a", "page", "", "", "<span class=\"x\">Hello&nbsp;world</span>", kHtml}}},
       {"Mixture", "你好", "a", {{"a", "page", "", "", "你**好**吗", kMarkdown}}},
       {"Mixture", "-", "", {{"a", "red fox"}}},
