@@ -139,6 +139,7 @@ Response render(const std::optional<std::size_t>& new_count) {
 // The missing dependency is what the request is waiting for: the index or Redis.
 Response deadline_reply(const Call& call, const FeedBody& body) {
   if (body.request.action == feed::FeedAction::kPeek) return render(std::optional<std::size_t>());
+  call.services.count_feed_page(true);
   feed::FeedPage page;
   page.degraded = call.request.trace.phase == RequestPhase::kRecall ? Dependency::kIndex : Dependency::kRedis;
   return render(page, body, call.services.page_tokens);
@@ -155,7 +156,11 @@ Task<Result<Response>> post_feed(Call& call) {
   parsed->request.reader = std::move(*reader);
   parsed->request.cost = call.search_cost();
   parsed->request.allow_writes = !call.must_spool() && call.may_store(parsed->request.reader);
-  call.request.on_deadline = [&call, &feed_body = *parsed] { return deadline_reply(call, feed_body); };
+  bool is_late = false;
+  call.request.on_deadline = [&call, &feed_body = *parsed, &is_late] {
+    is_late = true;
+    return deadline_reply(call, feed_body);
+  };
   FRESHET_CO_TRY(name, co_await idempotency_key(call, *parsed));
 
   if (parsed->request.action == feed::FeedAction::kPeek) {
@@ -165,7 +170,7 @@ Task<Result<Response>> post_feed(Call& call) {
   parsed->request.idempotency_key = std::move(*name);
   FRESHET_CO_TRY(page, co_await services.feed.page(parsed->request));
   page->degraded = services.or_data_loss(page->degraded);
-  services.count_feed_page(page->degraded.has_value());
+  if (!is_late) services.count_feed_page(page->degraded.has_value());
   co_return render(*page, *parsed, services.page_tokens);
 }
 

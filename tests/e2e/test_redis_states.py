@@ -258,7 +258,8 @@ def test_pages_that_run_out_of_time_are_served_without_redis(instance, name):
         client = service.public()
         first = client.post("/api/feed", feed).json()["data"]
         next_page = feed | {"page": first["page"]}
-        late = service.status()["over budget"]
+        before = service.status()
+        feed_replies = []
         proxy.set(delay_s=(0.35, 0.4))
         for label, reply in (("refresh", client.post("/api/feed", feed | {"action": "refresh", "agent_id": "other"})),
                              ("next", client.post("/api/feed", next_page)),
@@ -267,16 +268,20 @@ def test_pages_that_run_out_of_time_are_served_without_redis(instance, name):
                              ("history", client.get("/api/history?userId=r")),
                              ("recommendations", client.get("/api/recommendations?userId=r&limit=3"))):
             assert reply.status == 200, (label, reply)
+            if label in ("refresh", "next"):
+                feed_replies.append(reply.json()["data"].get("degraded", False))
             if label == "refresh":
                 data = reply.json()["data"]
                 assert data["items"] == [] and data["has_more"] and data["degraded"] and data["missing"] == "redis"
                 assert reply.headers["Freshet-Degraded"] == "true"
             if label == "next" and reply.json()["data"].get("degraded"):
                 assert reply.json()["data"]["page"] == first["page"]
-        assert service.status()["over budget"] > late
+        assert service.status()["over budget"] > before["over budget"]
         proxy.set()
         # The page that was not delivered is not lost.
         wait_until(lambda: service.status()["in flight"] <= 1, "the detached handlers to finish")
+        after = service.status()
+        assert [after[key] - before[key] for key in ("feed pages", "feed pages degraded")] == [len(feed_replies), feed_replies.count(True)]
         second = client.post("/api/feed", next_page).json()["data"]
         assert len(second["items"]) == 3 and not {each["id"] for each in second["items"]} & {each["id"] for each in first["items"]}
         service.configure()
