@@ -51,7 +51,8 @@ COPY systemd/redis-acl.conf scripts/container/make-secrets /usr/share/freshet/
 USER 10001:10001
 WORKDIR /var/lib/freshet
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=5s --timeout=3s --start-period=30s \
+# A large Redis loads for minutes before freshetd can serve.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=10m \
   CMD ["freshetctl", "status", "--health", "--config", "/etc/freshet/freshet.toml"]
 CMD ["freshetd", "-F", "-y", "/etc/freshet/freshet.toml"]
 

@@ -226,7 +226,8 @@ class Compose(unittest.TestCase):
     def test_operations_states_the_same_facts(self):
         facts = section()
         service = self.services["freshetd"]
-        for fact in (f"terminationGracePeriodSeconds: {compose.seconds(service['stop_grace_period'])}", "`exec: freshetctl status`", "`exec: freshetctl status --health`", "/run/freshet", "/var/lib/freshet",
+        before_stop = int(re.search(r"`sleep (\d+)` for freshetd", " ".join(facts.split()))[1])
+        for fact in (f"terminationGracePeriodSeconds: {compose.seconds(service['stop_grace_period']) + before_stop}", "`exec: freshetctl status`", "`exec: freshetctl status --health`", "/run/freshet", "/var/lib/freshet",
                      "`hostname`", "8080", "8081", "`listen.mode`"):
             self.assertIn(fact, facts)
         health = self.instructions("freshet", "HEALTHCHECK")[-1]

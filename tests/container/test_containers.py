@@ -179,9 +179,10 @@ def test_the_service_cannot_read_the_operators_password(project):
 
 
 def test_the_operator_can_diagnose_the_service(project):
-    done = project.podman("exec", project.container("schedule"), "freshetctl", "check", "--redis-user", "freshet-operator:/etc/freshet/operator/redis-password",
-                          check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for command in ("check", "doctor"):
+        done = project.podman("exec", project.container("schedule"), "freshetctl", command, "--redis-user", "freshet-operator:/etc/freshet/operator/redis-password",
+                              check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_killed_service_comes_back_with_its_socket(project):
