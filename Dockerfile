@@ -20,7 +20,7 @@ RUN apt-get update \
   && apt-get install -y --no-install-recommends nginx libjs-chart.js \
   && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf /var/log/apt /var/log/dpkg.log
 COPY --from=build /image/etc/nginx/freshet /etc/nginx/freshet
-COPY --from=build /image/usr/share/freshet /usr/share/freshet
+COPY --from=build /image/usr/share/freshet/html /usr/share/freshet/html
 COPY nginx/nginx.conf /etc/nginx/nginx.conf
 COPY nginx/container.sed /usr/share/freshet/
 RUN sed -i -f /usr/share/freshet/container.sed /etc/nginx/nginx.conf /etc/nginx/freshet/*.conf \

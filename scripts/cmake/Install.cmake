@@ -25,6 +25,14 @@ freshet_install(${CMAKE_INSTALL_DATADIR}/doc/freshet API.md INTEGRATION.md OPERA
 install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPONENT freshet
         FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 
+install(DIRECTORY scripts/clients DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPONENT freshet
+        FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ PATTERN __pycache__ EXCLUDE)
+set(plugin ${CMAKE_CURRENT_BINARY_DIR}/freshet.zip)
+file(GLOB_RECURSE plugin_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/scripts/wordpress/freshet/*)
+add_custom_command(OUTPUT ${plugin} COMMAND ${CMAKE_SOURCE_DIR}/scripts/wordpress/build-zip ${CMAKE_CURRENT_BINARY_DIR}
+                   DEPENDS scripts/wordpress/build-zip scripts/clients/php/Freshet.php LICENSE ${plugin_sources} VERBATIM)
+freshet_install(${CMAKE_INSTALL_DATADIR}/freshet/wordpress ${plugin})
+
 freshet_install(/usr/lib/systemd/system systemd/freshet.service systemd/freshet.socket systemd/freshet-train.service
                 systemd/freshet-train.timer systemd/freshet-tune.service systemd/freshet-tune.timer systemd/freshet-fill.service systemd/freshet-fill.timer
                 systemd/freshet-check.service systemd/freshet-check.timer systemd/freshet-fetch-model.service
@@ -71,7 +79,7 @@ freshet_compressed(${package}/changelog ${CMAKE_INSTALL_DATADIR}/doc/freshet/cha
 install(FILES ${package}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/freshet COMPONENT debian)
 install(FILES ${package}/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME freshet
         COMPONENT debian)
-add_custom_target(freshet_compressed_files ALL DEPENDS ${compressed})
+add_custom_target(freshet_compressed_files ALL DEPENDS ${compressed} ${plugin})
 
 list(TRANSFORM snippets PREPEND /etc/nginx/freshet/ OUTPUT_VARIABLE conffiles)
 list(JOIN conffiles "\n" conffiles)

@@ -51,6 +51,29 @@ export async function eventually(what, read, isSatisfied, limitMs = 60000) {
   }
 }
 
+const painted = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+
+// Opens an address whose lists wait for `isFilled`, a predicate in the page. Returns how often anything that was painted before
+// the responses has moved.
+export async function countLayoutShifts(page, address, isFilled) {
+  let answer;
+  const held = new Promise((resolve) => (answer = resolve));
+  await page.route(/\/api\/(hot|recommend)/, async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.goto(address);
+  await page.evaluate(() => {
+    window.shifts = 0;
+    new PerformanceObserver((entries) => (window.shifts += entries.getEntries().length)).observe({ type: "layout-shift" });
+  });
+  await painted(page);
+  answer();
+  await page.waitForFunction(isFilled);
+  await painted(page);
+  return page.evaluate(() => window.shifts);
+}
+
 // `directives`: further lines of the configuration.
 export async function startFreshet(directives = "") {
   const state = await mkdtemp(join(tmpdir(), "freshet-browser-"));

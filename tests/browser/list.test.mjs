@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before } from "node:test";
-import { eventually, openWindow, startFreshet, test } from "./instance.mjs";
+import { countLayoutShifts, eventually, openWindow, startFreshet, test } from "./instance.mjs";
 
 const kAxe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const kDocument = readFileSync(new URL("../../INTEGRATION.md", import.meta.url), "utf8");
@@ -103,27 +103,12 @@ test("the lists have no accessibility violations", async () => {
 for (const [styles, moves] of [[kHeight, false], ["", true]]) {
   test(`the lists of INTEGRATION.md ${moves ? "move what follows them without its style sheet" : "move nothing with its style sheet"}`, async () => {
     const page = await browser.tab();
-    const painted = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-    let answer;
-    const held = new Promise((resolve) => (answer = resolve));
-    await page.route(/\/api\/(hot|recommend)/, async (route) => {
-      await held;
-      await route.continue();
-    });
     await page.route("**/blog/**", (route) => route.fulfill({
       contentType: "text/html",
       body: `<!doctype html><title>A blog</title><style>body { line-height: 1.5 } ${styles}</style>${kStatic}<p>After</p>`,
     }));
-    await page.goto(freshet.base + kPosts[7]);
-    await page.evaluate(() => {
-      window.shifts = [];
-      new PerformanceObserver((entries) => window.shifts.push(...entries.getEntries().map(({ value }) => value))).observe({ type: "layout-shift" });
-    });
-    await painted();
-    answer();
-    await page.waitForFunction(() => document.querySelectorAll("ol > li > a[href]").length === 10);
-    await painted();
-    assert.equal(await page.evaluate(() => window.shifts.length > 0), moves);
+    const shifts = await countLayoutShifts(page, freshet.base + kPosts[7], () => document.querySelectorAll("ol > li > a[href]").length === 10);
+    assert.equal(shifts > 0, moves);
     await page.close();
   });
 }

@@ -183,6 +183,17 @@ def test_an_item_of_two_sources_is_deleted_when_both_have_lost_it(service, site,
     assert report(service, "--feed", site.url + "/b", "--prune")["deleted"] == 1 and not title(service, paths[0])
 
 
+def test_compressed_ndjson_is_unpacked(service, name, tmp_path):
+    ids = [name(f"z{number}") for number in range(2)]
+    file = tmp_path / "items.ndjson.gz"
+    file.write_bytes(gzip.compress("".join(json.dumps({"id": each, "title": f"Title of {each}", "published_at": 1795600000}) + "\n" for each in ids).encode()))
+    assert report(service, str(file))["accepted"] == 2
+    assert titles(service, *ids) == [f"Title of {each}" for each in ids]
+    file.write_bytes(file.read_bytes()[:-9])
+    damaged = run(service, str(file))
+    assert damaged.returncode == 2 and f"{file}: the compressed data is damaged or cut short" in damaged.stderr, damaged
+
+
 def test_ndjson_is_pruned_and_printed_like_other_sources(service, name, tmp_path):
     ids = [name(f"n{number}") for number in range(4)]
     lines = [json.dumps({"id": each, "title": f"Title of {each}", "published_at": 1795600000, "section": "s"}) for each in ids]

@@ -255,11 +255,6 @@ def test_the_feed_of_a_static_site_is_imported_as_its_unit_does(keyed, tmp_path)
     assert (found["id"], found["url"]) == ("/2026/café", "https://www.example.org/2026/caf%C3%A9/?ref=rss")
 
 
-PLUGIN = pathlib.Path(ROOT, "scripts/wordpress/build-zip")
-
-
-def test_the_plugin_for_wordpress_is_built_and_its_keys_are_printed(keyed, tmp_path):
-    script = block("bash", "build-zip").replace("/etc/freshet/", f"{keyed.state}/etc/").replace("build-zip /tmp", f"build-zip {tmp_path}")
-    printed = run(script, cwd=ROOT)
-    assert (tmp_path / "freshet.zip").stat().st_size > 0
+def test_the_keys_for_wordpress_are_printed(keyed):
+    printed = run(block("bash", "tail").replace("/etc/freshet/", f"{keyed.state}/etc/"))
     assert secret(keyed, "internal-key") in printed and secret(keyed, "token-key") in printed

@@ -74,7 +74,7 @@ class Reply:
 
 class Nginx:
     """edits: (file, old, new) replacements in the rendered configuration; HOST and DIR in `new` are this instance's. site: a
-    server of the site in place of the public one, with one %s for its address."""
+    server of the site in place of the public one, with %s for its address."""
 
     def __init__(self, edits=(), limits=True, site=None):
         self.directory = tempfile.mkdtemp(prefix="freshet-nginx-", dir="/tmp")
@@ -91,7 +91,7 @@ class Nginx:
             self._edit(name, old, new.replace("HOST", self.host).replace("DIR", self.directory))
         if site:
             with open(os.path.join(self.directory, "etc/nginx/freshet-public.conf"), "w", encoding="utf-8") as file:
-                file.write(site.replace("/etc/nginx/freshet/", f"{self.directory}/etc/nginx/") % f"{self.host}:{self.port}")
+                file.write(site.replace("/etc/nginx/freshet/", f"{self.directory}/etc/nginx/").replace("%s", f"{self.host}:{self.port}"))
         self._process = None
 
     def _edit(self, name, old, new):

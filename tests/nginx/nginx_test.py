@@ -422,22 +422,36 @@ class Ids(SharedCase):
                 self.assert_problem(self.nginx.fetch(f"/api/items/{urllib.parse.quote(each, safe='')}"), 404)
 
 
+# A site as it may be before OPERATIONS.md's edit: a server with two lines of names, and one that redirects to it.
 SITE = """server {
   listen %s;
   server_name example.org;
+  server_name www.example.org
+              example.net;
   default_type text/plain;
   location / { return 200 "the site"; }
   location /api/ { return 200 "the site's api"; }
-  include /etc/nginx/freshet/freshet-locations.conf;
+}
+server {
+  listen %s;
+  server_name old.example.org;
+  return 301 http://example.org$request_uri;
 }
 """
+
+
+def with_freshet(site):
+    """The file of a site after the edit that OPERATIONS.md describes."""
+    with open(os.path.join(ROOT, "OPERATIONS.md"), encoding="utf-8") as file:
+        edit = re.search(r"^ *sed -i '([^']*)' \$site$", file.read(), re.M)[1]
+    return subprocess.run(["sed", edit], input=site, capture_output=True, text=True, check=True).stdout
 
 
 class OwnServer(Case):
     """freshet-locations.conf in a server of the site, at the root and under a prefix."""
 
     def _serve(self, prefix=""):
-        self.nginx = Nginx(edits=[("freshet-locations.conf", "(?<freshet_prefix>)", f"(?<freshet_prefix>{prefix})")], site=SITE)
+        self.nginx = Nginx(edits=[("freshet-locations.conf", "(?<freshet_prefix>)", f"(?<freshet_prefix>{prefix})")], site=with_freshet(SITE))
         self.responder = Responder(self.nginx.socket_path)
         self.nginx.start()
 
@@ -458,6 +472,8 @@ class OwnServer(Case):
                            "/openapi.json", "/js/freshet.js", "/freshet.json", "/freshet-.js", "/freshet-listxjs", "/v1/api/hot")
         for script in SCRIPTS:
             self.assertIn(b"((win, doc)", self.nginx.fetch(script).body)
+        redirect = self.nginx.fetch("/api/hot", headers={"Host": "old.example.org"})
+        self.assertEqual((redirect.status, redirect.headers["Location"]), (301, "http://example.org/api/hot"))
 
     def test_a_prefix_moves_every_route_and_the_scripts(self):
         self._serve("/freshet")

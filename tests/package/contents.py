@@ -19,7 +19,9 @@ FILES = (
     CONFFILES
     | {"/usr/lib/systemd/system/" + unit for unit in UNITS}
     | {"/usr/share/freshet/html/" + name + more for name in names("nginx/html/*") for more in ("", ".gz")}
-    | {"/usr/sbin/freshetd", "/usr/bin/freshetctl", "/usr/lib/sysusers.d/freshet.conf"}
+    | {path.replace(ROOT + "/scripts", "/usr/share/freshet") for path in glob.glob(os.path.join(ROOT, "scripts/clients/*/*.*"))}
+    | {"/usr/share/freshet/wordpress/freshet.zip", "/usr/sbin/freshetd", "/usr/bin/freshetctl",
+       "/usr/lib/sysusers.d/freshet.conf"}
     | {DOC + name for name in ("API.md", "INTEGRATION.md", "OPERATIONS.md", "README.md", "SECURITY.md", "examples/freshet-alerts.yml",
                                 "examples/freshet-dashboard.json", "examples/nginx.conf", "examples/redis-acl.conf", "examples/redis-tcp.conf", "examples/valkey.conf")}
     | {"/usr/share/man/man8/freshetd.8.gz", "/usr/share/man/man1/freshetctl.1.gz", "/usr/share/man/man5/freshet.toml.5.gz",

@@ -2,7 +2,7 @@
 // Run by test_readers.py, with a site: WORDPRESS is its address, WORDPRESS_PASSWORD the administrator's password.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { eventually, openWindow, test } from "../browser/instance.mjs";
+import { countLayoutShifts, eventually, openWindow, test } from "../browser/instance.mjs";
 
 const kBase = process.env.WORDPRESS;
 const kPosts = ["Alpha", "Beta", "Gamma", "Delta"];
@@ -69,6 +69,15 @@ test("reading by two readers moves the hot list and leaves their own recommendat
   await eventually("recommendations of the user", () => titles(admin, "recommended"), (list) => list.includes("Alpha") && !list.includes("Beta"));
   assert.ok(await visitor.locator("ol.freshet-recommended li small").count() > 0, "reasons are shown");
   assert.deepEqual(visitor.problems, []);
+});
+
+test("recommendations move nothing that follows them", async () => {
+  const content = '<!-- wp:freshet/recommended {"title":"For you","limit":3} /--><p>After</p>';
+  const { id } = await create(admin, "pages", { title: "No shift", status: "publish", content });
+  const visitor = await openReader();
+  const shifts = (address) => countLayoutShifts(visitor, address, () => document.querySelectorAll("ol.freshet-recommended li").length === 3);
+  assert.equal(await shifts(`${kBase}/?page_id=${id}`), 0);
+  assert.ok(await visitor.isVisible(".freshet-title"));
 });
 
 test("the settings page tests the connection in the browser", async () => {

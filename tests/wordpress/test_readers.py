@@ -133,7 +133,7 @@ def test_a_comment_on_the_page_and_one_of_a_visitor(site):
 
 def test_consent_decides_about_the_tag_and_about_comments(site):
     """The WP Consent API is not in Debian, so a stub stands in for it."""
-    user, post = site.add_user("fred"), publish(site, "Consented")
+    user, post = site.add_user("fred"), publish(site, "Consented", post_content='<!-- wp:freshet/recommended {"title":"For you"} /-->')
     stub = "function wp_has_consent($category) {{ return $category === 'statistics' && {}; }}"
     comment = (f"wp_new_comment(['comment_post_ID' => {post}, 'user_id' => {user}, 'comment_author' => 'Fred', 'comment_author_email' => 'fred@example.org', 'comment_author_url' => '',"
                " 'comment_content' => 'Comment ' . wp_rand()]); echo Freshet\\WordPress\\PageScript::waits() ? 'waits' : 'counts';")
@@ -147,6 +147,7 @@ def test_consent_decides_about_the_tag_and_about_comments(site):
     site.save_settings(consent="1")
     page = site.browser().get("consented/")
     assert "&quot;consent&quot;:&quot;wait&quot;" in page and "assets/consent.js" in page
+    assert re.search(r'<h2 [^>]*hidden>For you</h2><ol [^>]*hidden style="min-height:5lh"', page), "no space is reserved before the reader agrees"
     site.save_settings()
 
 
@@ -192,7 +193,7 @@ def test_the_filter_of_lists_and_the_widget(site):
                    "echo do_shortcode('[freshet_hot limit=\"7\"]'), do_shortcode('[freshet_recommended limit=\"999\"]');"
                    "the_widget('Freshet\\WordPress\\ListWidget', ['title' => '<b>T</b>', 'list' => 'recommended', 'limit' => 2]);")
     shown = site.php("the_widget('Freshet\\WordPress\\ListWidget', ['title' => 'T', 'list' => 'recommended', 'limit' => 2]);")
-    assert re.search(r'<div id="(freshet-title-\d+)" hidden><h2 class="widgettitle">T</h2></div><ol class="[^"]*" aria-labelledby="\1" hidden', shown), shown
+    assert re.search(r'<div id="(freshet-title-\d+)"><h2 class="widgettitle">T</h2></div><ol class="[^"]*" aria-labelledby="\1" style="min-height:2lh"', shown), shown
     assert "[hot 7][recommended 50]" in out and "[recommended 2]" in out and "<b>" not in out
 
 

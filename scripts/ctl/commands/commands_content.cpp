@@ -80,12 +80,13 @@ CommandAction import_command(CLI::App& app) {
   app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress output");
   app.footer(
-      "The format of FILE is detected. Entries become items; a repetition changes nothing, so an\n"
-      "interrupted import is repeated. Only NDJSON imports without --prune, --dry-run or --limit-age can\n"
-      "be resumed. Drafts and private entries are hidden, and entries of the future appear at their time.\n"
-      "If two entries have the same id, the newer one is taken, or the last one of NDJSON. A document\n"
-      "that its server reports as unchanged is not read again. --prune is for complete sources: most\n"
-      "feeds list only the newest entries. It deletes nothing if a part of the source could not be read.\n"
+      "The format of FILE is detected, and gzip is unpacked. Entries become items; a repetition changes\n"
+      "nothing, so an interrupted import is repeated. Only NDJSON imports without --prune, --dry-run or\n"
+      "--limit-age can be resumed. Drafts and private entries are hidden, and entries of the future appear\n"
+      "at their time. If two entries have the same id, the newer one is taken, or the last one of NDJSON.\n"
+      "A document that its server reports as unchanged is not read again. --prune is for complete\n"
+      "sources: most feeds list only the newest entries. It deletes nothing if a part of the source could\n"
+      "not be read.\n"
       "Exit status 1: something was not imported; 2: the import failed.");
   return [options](const Target& target) { return run_import(*options, target); };
 }

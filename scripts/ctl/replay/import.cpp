@@ -15,6 +15,7 @@
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/http/fetch.h"
 #include "scripts/ctl/import/import_source.h"
 #include "scripts/ctl/import/job_file.h"
 #include "scripts/ctl/replay/event_log.h"
@@ -268,7 +269,8 @@ Result<int> import_ndjson(const ImportOptions& options, const Target& target) {
   FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(address, signed_http_address(target, *settings));
   FRESHET_TRY(identity, from_stdin ? Result<FileIdentity>() : file_identity(options.file));
-  FRESHET_TRY(text, from_stdin ? read_stdin() : read_file(options.file));
+  FRESHET_TRY(data, from_stdin ? read_stdin() : read_file(options.file));
+  FRESHET_TRY(text, from_stdin ? std::move(data) : unpack_gzip(std::move(*data), options.max_bytes));
   Chunks chunks =
       split_into_chunks(*text, kMaxChunkLines, kMaxChunkBytes - (options.shift_to_now ? kShiftReserve : 0));
   std::optional<ResumeFile> notes;

@@ -63,16 +63,19 @@ final class Lists
         $arguments = self::arguments($arguments);
         $options = ['list' => 'recommended', 'limit' => $arguments['limit'], 'endpoint' => PageScript::url('api/track'), 'reasons' => Texts::reasons()];
         $options += PageScript::article() !== '' ? ['article' => PageScript::article()] : [];
-        if (PageScript::waits()) {
+        // Nothing may move when the links arrive, so the page reserves a line for each. The script hides the list and its heading
+        // if there are none. Readers who may not have agreed see neither: their list takes no space until they do.
+        $hidden = PageScript::waits() ? ' hidden' : '';
+        if ($hidden !== '') {
             $options['consent'] = 'wait';
             wp_enqueue_script(PageScript::CONSENT);
         }
         wp_enqueue_script(PageScript::LIST);
         $id = 'freshet-title-' . ++self::$count;
-        $heading = $heading !== '' ? "<div id=\"$id\" hidden>$heading</div>" : self::heading($arguments['title'], " id=\"$id\" hidden");
+        $heading = $heading !== '' ? "<div id=\"$id\"$hidden>$heading</div>" : self::heading($arguments['title'], " id=\"$id\"$hidden");
         $label = $heading !== '' ? " aria-labelledby=\"$id\"" : ' aria-label="' . esc_attr__('Recommended', 'freshet') . '"';
-        // The script shows the list and its heading if there is something in it.
-        $html = $heading . "<ol class=\"freshet-list freshet-recommended\"$label hidden data-freshet-list=\"" . esc_attr((string) wp_json_encode($options)) . '"></ol>';
+        $height = " style=\"min-height:{$arguments['limit']}lh\"";
+        $html = $heading . "<ol class=\"freshet-list freshet-recommended\"$label$hidden$height data-freshet-list=\"" . esc_attr((string) wp_json_encode($options)) . '"></ol>';
         return self::filtered($html, [], ['list' => 'recommended'] + $arguments);
     }
 
