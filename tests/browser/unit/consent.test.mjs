@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
+import { gate, runList, settle } from "./page.mjs";
 
 const kSource = readFileSync(new URL("../../../scripts/wordpress/freshet/assets/consent.js", import.meta.url), "utf8");
 
@@ -40,4 +41,23 @@ test("while the type of consent is not known, none is reported", (context) => {
   assert.deepEqual(fire("wp_consent_type_defined"), [false, false]);
   const early = open(context, { waitfor_consent_hook: "1", wp_consent_type: "optout", wp_has_consent: () => true });
   assert.deepEqual(early.fire("DOMContentLoaded"), [true, true], "the type was known first");
+});
+
+test("hidden lists take up their space when the reader agrees, and are hidden again if there is nothing", async (context) => {
+  const kLists = `<h2 id="heading" hidden>For you</h2><ol class="freshet-recommended" aria-labelledby="heading" hidden data-freshet-list='{"list":"recommended","consent":"wait"}'></ol>
+    <ol class="freshet-recommended" aria-label="Recommended" hidden data-freshet-list='{"list":"recommended","consent":"wait"}'></ol>`;
+  const { open: answer, opened } = gate();
+  const { window } = await runList(context, kLists, { answer: { "/api/recommendations": () => opened } });
+  const hidden = () => [...window.document.querySelectorAll("h2, ol")].map((each) => each.hidden);
+  window.eval(kSource);
+  const change = (statistics) => window.document.dispatchEvent(new window.CustomEvent("wp_listen_for_consent_change", { detail: { statistics } }));
+  change("deny");
+  assert.deepEqual(hidden(), [true, true, true]);
+  change("allow");
+  assert.deepEqual(hidden(), [false, false, false]);
+  answer({ items: [] });
+  await settle();
+  assert.deepEqual(hidden(), [true, true, true]);
+  change("allow");
+  assert.deepEqual(hidden(), [true, true, true]);
 });

@@ -1,6 +1,11 @@
 // Tells Freshet's scripts what the reader agreed to, by the WP Consent API.
 (() => {
-  const tell = (given) => [window.freshet, window.freshetList].forEach((each) => each && each.consent(given));
+  const tell = (given) => {
+    [window.freshet, window.freshetList].forEach((each) => each && each.consent(given));
+    // Lists that now load take up their reserved space immediately, so that nothing moves when the links arrive.
+    for (const list of document.querySelectorAll(".freshet-recommended[aria-busy]"))
+      for (const each of [list, document.getElementById(list.getAttribute("aria-labelledby"))]) if (each) each.hidden = false;
+  };
 
   const test = () => typeof window.wp_has_consent === "function" && tell(window.wp_has_consent("statistics"));
 
