@@ -15,6 +15,7 @@
 #include "core/search/index_folder.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/doctor.h"
+#include "scripts/ctl/doctor/fastcgi_client.h"
 #include "scripts/ctl/doctor/sock_diag.h"
 
 namespace freshet::ctl {
@@ -231,6 +232,15 @@ void check_model(const Settings& settings, const Account& service, UnixSeconds n
     out.ok("files.ranking", "recommendations: " + ranking_name(ranking));
 }
 
+// False if connections to the socket are refused. The kernel's list of listeners has only those of
+// this network namespace, and a container may connect to a socket of another one.
+bool has_listener(const std::string& path, const Result<ListenQueue>& queue) {
+  if (queue || queue.error().reason != "no_socket") return true;
+  constexpr milliseconds kTimeout{1000};
+  const auto reply = fastcgi_get(path, "/ping", kTimeout);
+  return reply || reply.error().reason != "no_listener";
+}
+
 }  // namespace
 
 void check_config(const Settings& settings, const std::string& path, Diagnoses& out) {
@@ -314,8 +324,7 @@ void check_socket(const Settings& settings, const std::optional<Account>& peer, 
   if (!path.starts_with('/')) return out.skipped(kCheck, path + " is not a unix socket");
   const auto file = stat_file(path);
   const auto queue = listen_queue(path);
-  const bool no_listener = !queue && queue.error().reason == "no_socket";
-  if (!file || !S_ISSOCK(file->st_mode) || no_listener)
+  if (!file || !S_ISSOCK(file->st_mode) || !has_listener(path, queue))
     return out.error(
         kCheck, "no listener on " + path,
         "run `systemctl enable --now freshet.socket freshet.service`; see `journalctl -u freshet`");
