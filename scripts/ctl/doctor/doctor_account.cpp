@@ -1,4 +1,4 @@
-// Checks the service's Redis account: rights it lacks, and rights it does not need.
+// Checks a Redis account, such as the service's: rights it lacks, and rights it does not need.
 //
 // Each command is queued in a transaction that is never executed. Redis answers NOPERM at once when
 // the account may not send it; this works in every version and needs no right to read ACLs. The
@@ -96,9 +96,10 @@ Result<bool> can_queue(redis::BlockingRedis& redis) {
   return !replies->front().is_error() && !replies->back().is_error();
 }
 
-void read_replies(const redis::Replies& replies, const std::vector<std::string>& keys, AccountFacts& facts) {
+void read_replies(const redis::Replies& replies, const std::vector<const char*>& commands,
+                  const std::vector<std::string>& keys, AccountFacts& facts) {
   std::size_t at = 1;  // skips MULTI's reply
-  for (const char* const line : kRequiredCommands) {
+  for (const char* const line : commands) {
     if (permission_of(replies[at++]) == Permission::kCommandDenied)
       facts.missing.push_back(command_name(line));
   }
@@ -114,6 +115,8 @@ void read_replies(const redis::Replies& replies, const std::vector<std::string>&
     facts.excess.emplace_back("keys of other applications");
 }
 
+}  // namespace
+
 std::string join_names(const std::vector<std::string>& names) {
   constexpr std::size_t kMaxNames = 8;
   std::string out;
@@ -122,12 +125,11 @@ std::string join_names(const std::vector<std::string>& names) {
   return out;
 }
 
-}  // namespace
-
-Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const Settings& settings) {
+Result<AccountFacts> collect_account_facts(const redis::Endpoint& endpoint, const Settings& settings,
+                                           std::span<const char* const> more_commands) {
   AccountFacts facts;
-  facts.name = service.username.empty() ? "default" : service.username;
-  redis::BlockingRedis redis(service, kRedisTimeout, {});
+  facts.name = endpoint.username.empty() ? "default" : endpoint.username;
+  redis::BlockingRedis redis(endpoint, kRedisTimeout, {});
   FRESHET_TRY(queues, can_queue(redis));
   if (!*queues) {
     facts.missing = {"MULTI", "EXEC"};
@@ -135,16 +137,18 @@ Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const
   }
   const redis::Keys keys(settings.redis);
   const auto patterns = sample_keys(settings);
+  std::vector<const char*> commands(kRequiredCommands.begin(), kRequiredCommands.end());
+  commands.insert(commands.end(), more_commands.begin(), more_commands.end());
   Pipeline questions;
   questions.add("MULTI");
-  for (const char* const line : kRequiredCommands)
+  for (const char* const line : commands)
     append_command(line, keys.partition(0).stream(), keys.epoch(), questions);
   for (const std::string& key : patterns) questions.add("EXISTS", key);
   questions.add("PUBLISH", keys.epoch(), "x");
   for (const char* const line : kUnneededCommands) append_command(line, {}, {}, questions);
   questions.add("EXISTS", kForeignKey);
   FRESHET_TRY(replies, redis.call(questions));
-  read_replies(*replies, patterns, facts);
+  read_replies(*replies, commands, patterns, facts);
   return facts;
 }
 
