@@ -1,0 +1,111 @@
+"""freshetd and freshetctl with wrong settings: no crash, and a message that names the directive or file."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+FRESHETD, FRESHETCTL = sys.argv[1:3]
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+def environment(**variables):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("FRESHET_CONF_") and name != "CREDENTIALS_DIRECTORY"}
+    return {**inherited, **{"FRESHET_CONF_" + name: value for name, value in variables.items()}}
+
+
+class Settings(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.config = self.path("freshet.toml")
+        self.write("freshet.toml", "")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def run_program(self, *command, **variables):
+        done = subprocess.run(command, env=environment(**variables), capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def freshetd(self, *arguments, **variables):
+        return self.run_program(FRESHETD, *arguments, "-R", "-y", self.config, **variables)
+
+    def test_a_folder_in_place_of_a_file_is_an_error_with_its_name(self):
+        folder = self.path("secret")
+        os.mkdir(folder)
+        message = f"{folder}: cannot be read: Is a directory"
+        for name, value in (("IDENTITY_SALT_FILE", folder), ("REDIS_PASSWORD_FILE", folder), ("REDIS_SENTINEL_PASSWORD_FILE", folder),
+                            ("IDENTITY_TOKEN_KEYS", f"k={folder}"), ("IDENTITY_INTERNAL_KEYS", f"k={folder}"), ("CLIENTS_DENY_FILE", folder)):
+            for action in ("-t", "-F"):
+                with self.subTest(directive=name, action=action):
+                    status, output = self.freshetd(action, **{name: value})
+                    self.assertEqual(status, 78, output)
+                    self.assertIn(message, output)
+        status, output = self.freshetd("-t", TUNE_FILE=folder)
+        self.assertEqual(status, 0, output)  # a service must start without its tuned file
+        self.assertIn(f"{folder} is ignored: {message}", output)
+
+    def test_freshetctl_names_a_folder_in_place_of_a_file(self):
+        folder = self.path("secret")
+        os.mkdir(folder)
+        for arguments, variables in ((("check",), {"REDIS_PASSWORD_FILE": folder}), (("check", "--redis-user", f"x:{folder}"), {}),
+                                     (("import", "--job", folder), {})):
+            with self.subTest(arguments=arguments):
+                status, output = self.run_program(FRESHETCTL, *arguments, "--config", self.config, **variables)
+                self.assertNotEqual(status, 0, output)
+                self.assertIn(f"{folder}: cannot be read: Is a directory", output)
+
+    @contextlib.contextmanager
+    def running_master(self):
+        log = self.path("log")
+        self.write("freshet.toml", f'listen.address = "{self.path("sock")}"\npid = "{self.path("pid")}"\nerror_log = "{log}"\n'
+                   f'redis.url = "unix://{self.path("redis.sock")}"\npm.status_listen = ""\nrecorder.enabled = false\nspool.path = "{self.path("spool")}"\n'
+                   f'identity.salt_file = "{self.path("salt")}"\npm.mode = "static"\npm.max_children = 1\n')
+        with subprocess.Popen([FRESHETD, "-F", "-R", "-y", self.config], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as master:
+            try:
+                self.wait_for_log(master, "master_started")
+                yield master
+            finally:
+                master.terminate()
+                master.wait(60)
+
+    def log(self):
+        try:
+            with open(self.path("log"), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def wait_for_log(self, master, event):
+        deadline = time.monotonic() + 60
+        while event not in self.log():
+            self.assertIsNone(master.poll(), self.log())
+            self.assertLess(time.monotonic(), deadline, self.log())
+            time.sleep(0.02)
+
+    def test_a_reload_that_finds_a_folder_leaves_the_service_running(self):
+        salt = self.write("salt", SECRET)
+        with self.running_master() as master:
+            os.remove(salt)
+            os.mkdir(salt)
+            master.send_signal(signal.SIGHUP)
+            self.wait_for_log(master, "reload_failed")
+            self.assertIn(f"{salt}: cannot be read: Is a directory", self.log())
+            os.rmdir(salt)
+            self.write("salt", SECRET)
+            master.send_signal(signal.SIGUSR1)  # the master still handles signals
+            self.wait_for_log(master, "name=SIGUSR1")
+        self.assertEqual(master.returncode, 0, self.log())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
