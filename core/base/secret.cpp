@@ -57,4 +57,9 @@ Result<std::string> read_secret(const std::string& name) {
   return secret;
 }
 
+bool is_hidden_credential(const std::string& path) {
+  const char* const credentials = std::getenv("CREDENTIALS_DIRECTORY");
+  return credentials && path.starts_with(credentials) && access(credentials, X_OK) != 0;
+}
+
 }  // namespace freshet

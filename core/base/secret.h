@@ -21,4 +21,8 @@ int read_access_error(const std::string& path);
 // "bad_secret", also if the file is empty or larger than 1 MiB.
 Result<std::string> read_secret(const std::string& name);
 
+// Returns true for a path in $CREDENTIALS_DIRECTORY if this process cannot look into that folder:
+// systemd 252 hides it from ExecReload commands.
+bool is_hidden_credential(const std::string& path);
+
 }  // namespace freshet

@@ -265,8 +265,10 @@ fs::path find_secret(const std::string& name, const fs::path& folder) {
   const fs::path preferred = credentials ? fs::path(credentials) / name : folder / name;
   const fs::path fallback =
       credentials ? fs::path(credentials) / ("secrets_" + name) : folder / "secrets" / name;
-  std::error_code unreadable;
-  return !fs::exists(preferred, unreadable) && fs::exists(fallback, unreadable) ? fallback : preferred;
+  std::error_code error;
+  if (fs::exists(preferred, error)) return preferred;
+  // A user who may not look into secrets/ cannot know that the file is missing there.
+  return fs::exists(fallback, error) || error == std::errc::permission_denied ? fallback : preferred;
 }
 
 void ConfigReader::resolve_files(const fs::path& folder) {

@@ -316,8 +316,15 @@ TEST_CASE("suspicious but valid settings give a warning with file and line", "[c
   CHECK(contains(
       warnings_of("identity.mode = \"open\"\nidentity.open_public = true\nlisten = \"0.0.0.0:9000\""),
       "freshet.toml:3: identity.mode open trusts"));
-  CHECK(
-      contains(warnings_of("identity.salt_file = \"/dev/null/none\""), "identity.salt_file cannot be read"));
+  for (const std::string directive :
+       {"identity.salt_file", "redis.password_file", "redis.sentinel_password_file", "clients.deny_file"}) {
+    CHECK(contains(warnings_of(directive + " = \"/dev/null/none\""),
+                   directive + ": /dev/null/none: cannot be read: Not a directory"));
+    CHECK(contains(warnings_of(directive + " = \"/tmp\""), "/tmp: cannot be read: Is a directory"));
+  }
+  for (const std::string directive : {"identity.token_keys", "identity.internal_keys"})
+    CHECK(contains(warnings_of(directive + " = { k1 = \"/nope\" }"),
+                   "freshet.toml:1: " + directive + ": /nope: cannot be read: No such file or directory"));
   CHECK(contains(warnings_of("listen.allowed_clients = [\"127.0.0.1\"]"), "has no effect on a unix socket"));
   CHECK(contains(warnings_of("listen.address = \"*:9000\""),
                  "list nginx's addresses in listen.allowed_clients"));

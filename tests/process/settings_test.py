@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,6 +64,65 @@ class Settings(unittest.TestCase):
                 status, output = self.run_program(FRESHETCTL, *arguments, "--config", self.config, **variables)
                 self.assertNotEqual(status, 0, output)
                 self.assertIn(f"{folder}: cannot be read: Is a directory", output)
+
+    def test_a_missing_file_is_an_error_with_directive_file_and_cause(self):
+        for line in ('identity.salt_file = "/nope"', 'redis.password_file = "/nope"', 'redis.sentinel_password_file = "/nope"',
+                     'identity.internal_keys = { k1 = "/nope" }', 'identity.token_keys = { k1 = "/nope" }',
+                     'clients.deny_file = "/nope"', 'clients.allow_file = "/nope"'):
+            self.write("freshet.toml", line + "\n")
+            directive = line.partition(" ")[0]
+            for action in ("-t", "-F"):
+                with self.subTest(line=line, action=action):
+                    status, output = self.freshetd(action)
+                    self.assertEqual(status, 78, output)
+                    self.assertIn(f"{directive}: /nope: cannot be read: No such file or directory", output)
+        self.write("freshet.toml", 'identity.salt_file = "salt"\n')
+        status, output = self.freshetd("-t")
+        self.assertEqual(status, 78, output)
+        self.assertIn(f"{self.path('salt')}: cannot be read: No such file or directory", output)
+
+    def test_an_empty_path_that_ends_workers_or_the_recorder_is_an_error(self):
+        for directive in ("spool.path", "recorder.database", "search.index"):
+            with self.subTest(directive=directive):
+                self.write("freshet.toml", f'{directive} = ""\n')
+                status, output = self.freshetd("-t")
+                self.assertEqual(status, 78, output)
+                self.assertIn(f"{directive} must not be empty", output)
+
+    def test_files_that_only_the_tester_may_not_read_are_warnings_and_all_else_is_checked(self):
+        user = 65534 if os.geteuid() == 0 else os.geteuid()
+        os.chmod(self.folder, 0o755)
+        os.mkdir(self.path("secrets"))
+        self.write("secrets/salt", SECRET)
+        key, deny = self.write("key", SECRET), self.write("deny", "192.0.2.1\n")
+        for name in ("secrets", "key", "deny"):
+            os.chmod(self.path(name), 0)
+        self.addCleanup(os.chmod, self.path("secrets"), 0o700)
+        lines = f'identity.salt_file = "salt"\nidentity.internal_keys = {{ k1 = "{key}" }}\nclients.deny_file = "{deny}"\n'
+
+        def check(text):
+            self.write("freshet.toml", text)
+            done = subprocess.run([program, "-t", "-y", self.config], env=environment(), capture_output=True, text=True, timeout=60, check=False,
+                                  user=user, extra_groups=[] if user == 65534 else None)
+            return done.returncode, done.stderr
+
+        program = self.path("freshetd")  # the build may be in a folder that the user cannot enter
+        shutil.copy(FRESHETD, program)
+        status, output = check(lines)
+        self.assertEqual(status, 0, output)
+        for directive, file in (("identity.salt_file", "secrets/salt"), ("identity.internal_keys", "key"), ("clients.deny_file", "deny")):
+            self.assertRegex(output, f"WARNING: .*: {directive}: {self.path(file)}: cannot be read: Permission denied")
+        status, output = check(lines + 'redis.url = "redis://h:99999"\n')
+        self.assertEqual(status, 78, output)
+        self.assertIn("the port must be 1..65535", output)
+        status, output = check(lines.replace("{ k1 =", '{ k2 = "/nope", k1 ='))
+        self.assertEqual(status, 78, output)
+        self.assertIn("identity.internal_keys: /nope: cannot be read: No such file or directory", output)
+
+    def test_credentials_that_systemd_hides_from_a_reload_are_accepted(self):
+        self.write("freshet.toml", 'identity.salt_file = "salt"\nredis.password_file = "password"\n')
+        status, output = self.run_program("env", f"CREDENTIALS_DIRECTORY={self.path('hidden')}", FRESHETD, "-t", "-y", self.config)
+        self.assertEqual(status, 0, output)
 
     @contextlib.contextmanager
     def running_master(self):
