@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -60,6 +61,16 @@ Result<std::string> read_secret(const std::string& name) {
 bool is_hidden_credential(const std::string& path) {
   const char* const credentials = std::getenv("CREDENTIALS_DIRECTORY");
   return credentials && path.starts_with(credentials) && access(credentials, X_OK) != 0;
+}
+
+std::string redact_credentials(std::string_view url) {
+  const std::size_t at = url.rfind('@');
+  if (at == std::string_view::npos || url.starts_with("unix:///")) return std::string(url);
+  constexpr std::string_view kSeparators = ":/";
+  const std::size_t scheme_end = std::min(url.find_first_of(kSeparators), at);
+  const std::size_t begin =
+      scheme_end == at ? 0 : std::min(url.find_first_not_of(kSeparators, scheme_end), at);
+  return std::string(url.substr(0, begin)).append("***").append(url.substr(at));
 }
 
 }  // namespace freshet

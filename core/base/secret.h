@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/base/result.h"
 
@@ -24,5 +25,9 @@ Result<std::string> read_secret(const std::string& name);
 // Returns true for a path in $CREDENTIALS_DIRECTORY if this process cannot look into that folder:
 // systemd 252 hides it from ExecReload commands.
 bool is_hidden_credential(const std::string& path);
+
+// The URL, which may be malformed, with *** in place of user and password: the part between "//",
+// or the scheme's colon, and the last "@". Paths of unix:/// are unchanged.
+std::string redact_credentials(std::string_view url);
 
 }  // namespace freshet

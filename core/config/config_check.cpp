@@ -248,9 +248,10 @@ constexpr std::array kChecks{
     Check{true, {"recommend.model_from"},
           [](const S& s) {
             const std::string& from = s.recommend.model_source;
-            return !from.empty() && !from.starts_with("http://") && !from.starts_with("unix:///");
+            return !from.empty() && !from.starts_with("unix:///") &&
+                   (!from.starts_with("http://") || from.find('@') != std::string::npos);
           },
-          "must be http://host:port or unix:///path"},
+          "must be http://host:port or unix:///path, without user and password"},
 
     Check{true, {"waterfall.channels"},
           [](const S& s) { return !std::ranges::all_of(s.timeline.channels, is_channel_name) || has_duplicate(s.timeline.channels); },

@@ -37,5 +37,24 @@ TEST_CASE("the error for an unreadable file has its path and the cause", "[secre
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("user and password of a URL are redacted, also if it is malformed", "[secret]") {
+  struct {
+    const char* url;
+    const char* shown;
+  } const urls[] = {{"redis://u:sekret@h:1/0", "redis://***@h:1/0"},
+                    {"redis://sekret@h", "redis://***@h"},
+                    {"redis://u:a@b:/se@h", "redis://***@h"},
+                    {"redis:u:sekret@h:6379", "redis:***@h:6379"},
+                    {"rediss://u:sekret@h", "rediss://***@h"},
+                    {"//u:sekret@h", "//***@h"},
+                    {"sekret@h:6379", "***@h:6379"},
+                    {"http://@h", "http://***@h"},
+                    {"@", "***@"},
+                    {"redis://h:6379", "redis://h:6379"},
+                    {"unix:///run/a@b.sock", "unix:///run/a@b.sock"},
+                    {"", ""}};
+  for (const auto& [url, shown] : urls) CHECK(redact_credentials(url) == shown);
+}
+
 }  // namespace
 }  // namespace freshet

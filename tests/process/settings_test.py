@@ -124,6 +124,26 @@ class Settings(unittest.TestCase):
         status, output = self.run_program("env", f"CREDENTIALS_DIRECTORY={self.path('hidden')}", FRESHETD, "-t", "-y", self.config)
         self.assertEqual(status, 0, output)
 
+    def test_no_message_contains_user_and_password_of_a_url(self):
+        urls = ("redis:u:sekret@h:6379", "rediss://u:sekret@h", "redis://u:sekret@h:0", "redis+cluster://u:sekret@h", "sekret@h:1")
+        for url in urls:
+            self.write("freshet.toml", f'redis.url = "{url}"\n')
+            runs = [self.freshetd(action) for action in ("-t", "-tt", "-F")]
+            runs.append(self.run_program(FRESHETCTL, "check", "--redis", url))
+            self.write("freshet.toml", "")
+            runs.append(self.freshetd("-t", REDIS_URL=url))
+            self.check_refused(url, runs)
+        for url in ("http://u:sekret@h:1", "http:u:sekret@h:1"):
+            self.check_refused(url, [self.freshetd("-t", RECOMMEND_MODEL_FROM=url), self.freshetd("-tt", RECOMMEND_MODEL_FROM=url),
+                                     self.run_program(FRESHETCTL, "fetch-model", url),
+                                     self.run_program(FRESHETCTL, "status", "--base", url)])
+
+    def check_refused(self, url, runs):
+        for status, output in runs:
+            with self.subTest(url=url, output=output):
+                self.assertNotEqual(status, 0)
+                self.assertNotIn("sekret", output)
+
     @contextlib.contextmanager
     def running_master(self):
         log = self.path("log")
