@@ -1,5 +1,6 @@
 #include "fcgi/startup_files.h"
 
+#include <fcntl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/descriptor.h"
 #include "core/base/log.h"
 #include "core/base/secret.h"
 #include "fcgi/http/identity.h"
@@ -51,8 +53,37 @@ Result<void> read_named_secret(std::string_view directive, const std::string& pa
   return {};
 }
 
+std::filesystem::path nearest_existing_folder(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::absolute(path);
+  std::error_code ignored;
+  do folder = folder.parent_path();
+  while (folder.has_relative_path() && !std::filesystem::exists(folder, ignored));
+  return folder;
+}
+
+// errno of opening a file for appending, 0 if that is possible. Leaves the file as it is; for a
+// missing one, which the log creates with its folders, a temporary file tells.
+int append_error(const std::string& path) {
+  // O_NONBLOCK: does not wait for the reader of a FIFO.
+  if (Descriptor(open(path.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC))) return 0;
+  if (errno != ENOENT) return errno == ENXIO ? 0 : errno;
+  std::string temporary = nearest_existing_folder(path) / ".freshet-XXXXXX";
+  const Descriptor created(mkostemp(temporary.data(), O_CLOEXEC));
+  if (!created) return errno;
+  unlink(temporary.c_str());
+  return 0;
+}
+
+Result<void> check_error_log(const std::string& path, OnForbidden on_forbidden) {
+  const int error = path == "stderr" ? 0 : append_error(path);
+  if (error == 0 || (error == EACCES && on_forbidden == OnForbidden::kSubstitute)) return {};
+  return fail(ErrorCode::kInvalid, "bad_error_log", {},
+              "error_log: " + path + ": cannot be opened for writing: " + std::strerror(error));
+}
+
 Result<StartupFiles> load(const Settings& settings, const std::string& random_salt,
                           OnForbidden on_forbidden) {
+  FRESHET_TRY(log, check_error_log(settings.error_log, on_forbidden));
   StartupFiles files;
   files.salt = random_salt;
   const IdentitySettings& identity = settings.identity;

@@ -30,7 +30,7 @@ struct StartupFiles {
 // are new after a restart of the master. Checks everything that a worker makes of the settings and
 // files. Errors, with directive, path and cause in the detail for a file that cannot be read:
 // kForbidden or kInvalid "bad_secret", "weak_key", "bad_key_id", "bad_pattern", "bad_clients",
-// "bad_redis_url" or "bad_address".
+// "bad_redis_url", "bad_address" or "bad_error_log".
 Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt);
 // load_startup_files() for `freshetd -t`, which may run without the service's permissions: accepts
 // the files that only this process may not read, of which load_config() warns.

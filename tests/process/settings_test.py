@@ -144,6 +144,30 @@ class Settings(unittest.TestCase):
                 self.assertNotEqual(status, 0)
                 self.assertNotIn("sekret", output)
 
+    def test_a_log_that_cannot_be_opened_is_an_error(self):
+        os.mkdir(self.path("folder"))
+        self.write("file", "")
+        for log, cause in (("/proc/x", "No such file or directory"), ("/proc/x/y", "No such file or directory"),
+                           (self.path("folder"), "Is a directory"), (self.path("file/log"), "Not a directory")):
+            self.write("freshet.toml", f'error_log = "{log}"\n')
+            for action in ("-t", "-F"):
+                with self.subTest(log=log, action=action):
+                    status, output = self.freshetd(action)
+                    self.assertEqual(status, 78, output)
+                    self.assertIn(f"error_log: {log}: cannot be opened for writing: {cause}", output)
+
+    def test_the_check_neither_creates_nor_truncates_the_log(self):
+        log, fifo = self.write("log", "a line\n"), self.path("fifo")
+        os.mkfifo(fifo)
+        before = sorted(os.listdir(self.folder))
+        for path in (log, fifo, self.path("new"), self.path("new/folder/log")):
+            self.write("freshet.toml", f'error_log = "{path}"\n')
+            with self.subTest(path=path):
+                status, output = self.freshetd("-t")
+                self.assertEqual(status, 0, output)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+        self.assertEqual(self.log(), "a line\n")
+
     @contextlib.contextmanager
     def running_master(self):
         log = self.path("log")
