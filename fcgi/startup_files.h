@@ -28,11 +28,12 @@ struct StartupFiles {
 // Reads the files that `settings` names. Relative names are in $CREDENTIALS_DIRECTORY (systemd's
 // LoadCredential), except for client lists. Without a salt file `random_salt` is used, and visitors
 // are new after a restart of the master. Checks everything that a worker makes of the settings and
-// files. Errors: kInvalid "bad_secret", "weak_key", "bad_key_id", "bad_pattern", "bad_clients",
-// "bad_redis_url" or "bad_address".
+// files. Errors, with directive, path and cause in the detail for a file that cannot be read:
+// kForbidden or kInvalid "bad_secret", "weak_key", "bad_key_id", "bad_pattern", "bad_clients",
+// "bad_redis_url", "bad_address" or "bad_error_log".
 Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt);
-// load_startup_files() for `freshetd -t`, which may run without access to the secrets. If any
-// secret is unreadable, checks everything but the secrets.
+// load_startup_files() for `freshetd -t`, which may run without the service's permissions: accepts
+// the files that only this process may not read, of which load_config() warns.
 Result<void> check_startup_files(const Settings& settings);
 
 // Address of Redis (redis::endpoint_of). Errors: kInvalid "bad_redis_url" or "bad_address".

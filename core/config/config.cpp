@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/base/edit_distance.h"
+#include "core/base/secret.h"
 #include "core/config/aliases.h"
 #include "core/config/config_check.h"
 #include "core/config/config_directives.h"
@@ -82,12 +83,6 @@ std::string_view nearest_directive_of(std::string_view variable) {
   });
 }
 
-// "redis://user:password@host" or any other URL with credentials.
-bool has_credentials(std::string_view url) {
-  const auto scheme = url.find("://");
-  return scheme != std::string_view::npos && url.find('@', scheme) != std::string_view::npos;
-}
-
 // Reads the environment and several files into one Settings and collects all errors.
 class ConfigReader {
  public:
@@ -154,7 +149,7 @@ void ConfigReader::read_variable(const std::string& variable, const std::string&
     errors.push_back(variable + ": " + canonical_name + " is also set by " + previous->second.file);
     return;
   }
-  if (canonical_name == "redis.url" && has_credentials(value)) {
+  if (canonical_name == "redis.url" && redact_credentials(value) != value) {
     errors.push_back(variable +
                      " must not contain a user or password, because other programs can read the environment; "
                      "put the password into a file and set FRESHET_CONF_REDIS_PASSWORD_FILE to its path, and "
@@ -265,8 +260,10 @@ fs::path find_secret(const std::string& name, const fs::path& folder) {
   const fs::path preferred = credentials ? fs::path(credentials) / name : folder / name;
   const fs::path fallback =
       credentials ? fs::path(credentials) / ("secrets_" + name) : folder / "secrets" / name;
-  std::error_code unreadable;
-  return !fs::exists(preferred, unreadable) && fs::exists(fallback, unreadable) ? fallback : preferred;
+  std::error_code error;
+  if (fs::exists(preferred, error)) return preferred;
+  // A user who may not look into secrets/ cannot know that the file is missing there.
+  return fs::exists(fallback, error) || error == std::errc::permission_denied ? fallback : preferred;
 }
 
 void ConfigReader::resolve_files(const fs::path& folder) {
@@ -340,15 +337,20 @@ std::vector<fs::path> conf_d_files(const fs::path& main_file) {
   return files;
 }
 
-// Hides the password of redis://user:password@host.
-std::string redact_password(std::string url) {
-  const auto scheme = url.find("://");
-  const auto at = url.rfind('@');
-  if (scheme == std::string::npos || at == std::string::npos) return url;
-  const auto colon = url.find(':', scheme + 3);
-  if (colon < at) url.replace(colon + 1, at - colon - 1, "***");
-  return url;
-}
+// Hides user and password of URLs in the field of a directive.
+struct RedactUrls {
+  void operator()(std::string* text) const {
+    if (text->find("://") != std::string::npos) *text = redact_credentials(*text);
+  }
+  void operator()(std::vector<std::string>* texts) const {
+    for (std::string& text : *texts) (*this)(&text);
+  }
+  void operator()(std::map<std::string, std::string>* texts) const {
+    for (auto& [name, text] : *texts) (*this)(&text);
+  }
+  template <class Other>
+  void operator()(Other*) const {}
+};
 
 }  // namespace
 
@@ -376,9 +378,9 @@ std::vector<std::string_view> directive_names() {
 
 std::string dump_config(const Settings& settings, const ConfigSources& sources) {
   Settings redacted = settings;
-  redacted.redis.url = redact_password(redacted.redis.url);
   std::string out;
   for (const auto& row : config::directives()) {
+    std::visit(RedactUrls(), row.field(redacted));
     const auto source = sources.find(row.name);
     out += std::string(row.name) + " = " + config::format(row, redacted) + "  # " +
            (source == sources.end() ? "default" : source->second) + "\n";

@@ -12,9 +12,11 @@
 #include <charconv>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 
 #include "core/base/dependency.h"
 #include "core/base/network_set.h"
+#include "core/base/secret.h"
 #include "core/config/access_format.h"
 
 namespace freshet::config {
@@ -73,14 +75,6 @@ bool is_channel_name(const std::string& name) {
 bool has_duplicate(std::vector<std::string> names) {
   std::ranges::sort(names);
   return std::ranges::adjacent_find(names) != names.end();
-}
-
-// Returns false for a credential if the credentials folder itself is inaccessible: systemd 252
-// hides it from ExecReload commands.
-bool is_unreadable(const std::string& path) {
-  if (path.empty() || access(path.c_str(), R_OK) == 0) return false;
-  const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
-  return !credentials || !path.starts_with(credentials) || access(credentials, X_OK) == 0;
 }
 
 bool has_user(const std::string& name) { return name.empty() || getpwnam(name.c_str()); }
@@ -218,8 +212,6 @@ constexpr std::array kChecks{
     Check{true, {"redis.sentinel_master", "redis.sentinels"},
           [](const S& s) { return s.redis.sentinel_master.empty() != s.redis.sentinels.empty(); },
           "and redis.sentinels must be set together"},
-    Check{false, {"redis.sentinel_password_file"}, [](const S& s) { return is_unreadable(s.redis.sentinel_password_file); },
-          "cannot be read"},
     Check{true, {"redis.breaker_open", "redis.reconnect_max"},
           [](const S& s) { return s.redis.breaker_open > s.redis.reconnect_max; }, "must not exceed redis.reconnect_max"},
 
@@ -256,9 +248,10 @@ constexpr std::array kChecks{
     Check{true, {"recommend.model_from"},
           [](const S& s) {
             const std::string& from = s.recommend.model_source;
-            return !from.empty() && !from.starts_with("http://") && !from.starts_with("unix:///");
+            return !from.empty() && !from.starts_with("unix:///") &&
+                   (!from.starts_with("http://") || from.find('@') != std::string::npos);
           },
-          "must be http://host:port or unix:///path"},
+          "must be http://host:port or unix:///path, without user and password"},
 
     Check{true, {"waterfall.channels"},
           [](const S& s) { return !std::ranges::all_of(s.timeline.channels, is_channel_name) || has_duplicate(s.timeline.channels); },
@@ -284,19 +277,38 @@ constexpr std::array kChecks{
     Check{false, {"identity.mode", "listen.address"},
           [](const S& s) { return s.identity.mode == "open" && (is_public_address(s.pool.listen) || !s.identity.open_public); },
           "open trusts the ids in every request; use it only on loopback or for trials"},
-    Check{false, {"redis.password_file"}, [](const S& s) { return is_unreadable(s.redis.password_file); }, "cannot be read"},
-    Check{false, {"identity.salt_file"}, [](const S& s) { return is_unreadable(s.identity.salt_file); }, "cannot be read"},
-    Check{false, {"identity.token_keys"},
-          [](const S& s) {
-            return std::ranges::any_of(s.identity.token_key_files, [](const auto& key) { return is_unreadable(key.second); });
-          },
-          "names a file that cannot be read"},
+    Check{true, {"spool.path"}, [](const S& s) { return s.spool.path.empty(); }, "must not be empty"},
+    Check{true, {"recorder.database"}, [](const S& s) { return s.recorder.enabled && s.recorder.database.empty(); },
+          "must not be empty unless recorder.enabled is false"},
+    Check{true, {"search.index"}, [](const S& s) { return s.recorder.enabled && s.search.index.empty(); },
+          "must not be empty unless recorder.enabled is false"},
     Check{true, {"http.internal_hosts"}, [](const S& s) { return !std::ranges::all_of(s.http.internal_hosts, is_host_name); },
           "must contain names without scheme and port, such as feed.internal"},
     Check{true, {"http.cors_origins"}, [](const S& s) { return !std::ranges::all_of(s.http.cors_origins, is_origin); },
           "must contain origins without a path, such as \"https://www.example.org\""},
 };
 // clang-format on
+
+// A warning, since other users than the service's read its settings, too. The service itself does
+// not start without the file.
+void check_file(std::string_view directive, const std::string& path, std::vector<Finding>& findings) {
+  const int error = path.empty() || is_hidden_credential(path) ? 0 : read_access_error(path);
+  if (error == 0) return;
+  const std::string text = std::string(directive) + ": " + path + ": cannot be read: " + std::strerror(error);
+  findings.push_back({false, {directive}, text});
+}
+
+void check_files(const Settings& settings, std::vector<Finding>& findings) {
+  check_file("redis.password_file", settings.redis.password_file, findings);
+  check_file("redis.sentinel_password_file", settings.redis.sentinel_password_file, findings);
+  check_file("identity.salt_file", settings.identity.salt_file, findings);
+  for (const auto& [kid, path] : settings.identity.token_key_files)
+    check_file("identity.token_keys", path, findings);
+  for (const auto& [kid, path] : settings.identity.internal_key_files)
+    check_file("identity.internal_keys", path, findings);
+  check_file("clients.deny_file", settings.clients.deny_file, findings);
+  check_file("clients.allow_file", settings.clients.allow_file, findings);
+}
 
 }  // namespace
 
@@ -314,6 +326,7 @@ std::vector<Finding> check_settings(const Settings& settings, int somaxconn) {
     std::ranges::copy_if(check.names, std::back_inserter(finding.names), [](auto n) { return !n.empty(); });
     findings.push_back(std::move(finding));
   }
+  check_files(settings, findings);
   if (const auto clients = NetworkSet::parse(settings.pool.listen_allowed_clients); !clients)
     findings.push_back(
         {true,

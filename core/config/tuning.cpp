@@ -5,12 +5,13 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+
+#include "core/base/secret.h"
 
 namespace freshet {
 namespace {
 
+constexpr std::size_t kMaxFileBytes = 1 << 20;
 constexpr std::int64_t kFormat = 1;
 constexpr seconds kMaxAhead{86400};
 
@@ -46,13 +47,12 @@ std::string tuning_checksum_line(std::string_view text) {
 Result<Tuning> load_tuning(const std::filesystem::path& path, UnixSeconds now) {
   std::error_code code;
   if (path.empty() || !std::filesystem::exists(path, code)) return Tuning();
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream read;
-  read << in.rdbuf();
-  const std::string text = read.str();
+  const auto file_text = read_whole_file(path, kMaxFileBytes);
+  if (!file_text) return bad_tuning(file_text.error().detail);
+  const std::string_view text = *file_text;
   const std::size_t last_line = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
-  if (!in || last_line == std::string::npos ||
-      text.substr(last_line + 1) != tuning_checksum_line(std::string_view(text).substr(0, last_line + 1)))
+  if (last_line == std::string::npos ||
+      text.substr(last_line + 1) != tuning_checksum_line(text.substr(0, last_line + 1)))
     return bad_tuning(
         "its checksum does not match: it is truncated or was edited. Run freshetctl tune to write it again");
   try {

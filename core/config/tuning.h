@@ -27,7 +27,7 @@ struct Tuning {
 std::string tuning_checksum_line(std::string_view text);
 
 // Without a file, a Tuning without values. Errors: kInvalid "bad_tuning", with a sentence in
-// the detail: no checksum or another one, another format, created more than a day after `now`, or a
+// the detail: an unreadable file, no checksum or another one, another format, created more than a day after `now`, or a
 // directive that may not be tuned.
 Result<Tuning> load_tuning(const std::filesystem::path& path, UnixSeconds now);
 

@@ -7,12 +7,14 @@
 #include <cctype>
 #include <charconv>
 
+#include "core/base/secret.h"
+
 namespace freshet::redis {
 
 namespace {
 
 tl::unexpected<Error> invalid_url(std::string_view url, const char* reason) {
-  return fail(ErrorCode::kInvalid, "bad_redis_url", {}, std::string(url) + ": " + reason);
+  return fail(ErrorCode::kInvalid, "bad_redis_url", {}, redact_credentials(url) + ": " + reason);
 }
 
 bool parse_int_in_range(std::string_view text, int low, int high, int& value) {
@@ -119,7 +121,7 @@ Result<Endpoint> parse_url(std::string_view url) {
 Result<Address> parse_address(std::string_view text) {
   const auto invalid = [&] {
     return fail(ErrorCode::kInvalid, "bad_address", {},
-                std::string(text) + ": needs a host and a port, such as 192.0.2.1:26379");
+                redact_credentials(text) + ": needs a host and a port, such as 192.0.2.1:26379");
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid();

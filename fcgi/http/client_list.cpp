@@ -2,13 +2,13 @@
 
 #include <re2/re2.h>
 
-#include <fstream>
-#include <iterator>
+#include "core/base/secret.h"
 
 namespace freshet::http {
 namespace {
 
 constexpr std::string_view kAgent = "agent:";
+constexpr std::size_t kMaxFileBytes = 64 << 20;
 constexpr std::int64_t kMaxMemory = 4 << 20;  // budget of the compiled patterns
 
 std::string_view trimmed(std::string_view text) {
@@ -68,10 +68,9 @@ Result<ClientList> ClientList::parse(std::string_view text, std::string_view nam
 
 Result<ClientList> ClientList::read(const std::string& path) {
   if (path.empty()) return ClientList();
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file || file.bad()) return invalid_list(path + ": the file cannot be read");
-  return parse(text, path);
+  const auto text = read_whole_file(path, kMaxFileBytes);
+  if (!text) return fail(text.error().code, "bad_clients", {}, text.error().detail);
+  return parse(*text, path);
 }
 
 bool ClientList::matches(std::string_view address, std::string_view agent) const {

@@ -31,8 +31,8 @@ class ClientList {
   // "name:line: what is wrong". A network with host bits set, such as 10.1.0.0/8, is an error
   // because it is probably a typo.
   static Result<ClientList> parse(std::string_view text, std::string_view name);
-  // Parses the file at `path`; an empty path gives an empty list. Errors: as parse(), or if the
-  // file cannot be read.
+  // Parses the file at `path`; an empty path gives an empty list. Errors: as parse(), and
+  // those of read_whole_file() with the reason "bad_clients".
   static Result<ClientList> read(const std::string& path);
 
   ClientList(ClientList&&) noexcept;

@@ -1,11 +1,26 @@
 // Transitions of the master: reload, and upgrade to another binary.
 #include <signal.h>
 
+#include <exception>
+
 #include "core/base/log.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/master_loop.h"
 
 namespace freshet {
+
+namespace {
+
+void reopen_log(const Settings& settings) {
+  try {
+    log::open(settings.error_log, settings.log_level);
+  } catch (const std::exception& error) {
+    // The previous log is still open.
+    log::error("log_reopen_failed", {{"file", settings.error_log}, {"error", error.what()}});
+  }
+}
+
+}  // namespace
 
 void Master::queue_change(int signal) {
   // The sender may not know yet which process is the main one.
@@ -43,7 +58,7 @@ void Master::finish_reload(const Generation& previous, SteadyTime now) {
   const Generation& current = reload_.current();
   const Settings& settings = current.settings;
   if (settings.error_log != previous_settings.error_log || settings.log_level != previous_settings.log_level)
-    log::open(settings.error_log, settings.log_level);
+    reopen_log(settings);
   if (const auto ok = set_priority(settings.pool); !ok)
     log::warning("priority_change_failed", {{"detail", ok.error().detail}});
   if (settings.pool.listen_backlog != previous_settings.pool.listen_backlog) {

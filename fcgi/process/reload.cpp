@@ -1,6 +1,7 @@
 #include "fcgi/process/reload.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "core/base/log.h"
 #include "fcgi/process/child.h"
@@ -35,8 +36,18 @@ Generation* Reload::find(std::uint32_t number) {
   return nullptr;
 }
 
+// An exception must not end a master that serves.
+Result<GenerationSpec> Reload::load() const {
+  try {
+    return load_();
+  } catch (const std::exception& error) {
+    return fail(ErrorCode::kInternal, "bad_reload", {},
+                std::string("the configuration could not be loaded: ") + error.what());
+  }
+}
+
 Result<GenerationSpec> Reload::load_next() const {
-  auto spec = load_();
+  auto spec = load();
   if (!spec) return spec;
   for (const std::string& warning : spec->configuration.warnings)
     log::warning("config_warning_issued", {{"text", warning}});

@@ -49,6 +49,7 @@ class Reload {
   SteadyTime next_deadline(SteadyTime now, SteadyTime awake_since);
 
  private:
+  Result<GenerationSpec> load() const;
   Result<GenerationSpec> load_next() const;
   void abort(std::string reason);
 

@@ -316,8 +316,15 @@ TEST_CASE("suspicious but valid settings give a warning with file and line", "[c
   CHECK(contains(
       warnings_of("identity.mode = \"open\"\nidentity.open_public = true\nlisten = \"0.0.0.0:9000\""),
       "freshet.toml:3: identity.mode open trusts"));
-  CHECK(
-      contains(warnings_of("identity.salt_file = \"/dev/null/none\""), "identity.salt_file cannot be read"));
+  for (const std::string directive :
+       {"identity.salt_file", "redis.password_file", "redis.sentinel_password_file", "clients.deny_file"}) {
+    CHECK(contains(warnings_of(directive + " = \"/dev/null/none\""),
+                   directive + ": /dev/null/none: cannot be read: Not a directory"));
+    CHECK(contains(warnings_of(directive + " = \"/tmp\""), "/tmp: cannot be read: Is a directory"));
+  }
+  for (const std::string directive : {"identity.token_keys", "identity.internal_keys"})
+    CHECK(contains(warnings_of(directive + " = { k1 = \"/nope\" }"),
+                   "freshet.toml:1: " + directive + ": /nope: cannot be read: No such file or directory"));
   CHECK(contains(warnings_of("listen.allowed_clients = [\"127.0.0.1\"]"), "has no effect on a unix socket"));
   CHECK(contains(warnings_of("listen.address = \"*:9000\""),
                  "list nginx's addresses in listen.allowed_clients"));
@@ -369,10 +376,14 @@ TEST_CASE("the output of -tt reads back to the same settings", "[config]") {
   CHECK(contains(once, "hot.half_life = \"1d\"\n"));
 }
 
-TEST_CASE("the output of -tt hides the password in redis.url", "[config]") {
-  const std::string text = dump(settings_of("redis.url = \"redis://app:secret@[::1]:6379/0\""));
+TEST_CASE("the output of -tt hides user and password of URLs", "[config]") {
+  const std::string text =
+      dump(settings_of("redis.url = \"redis://app:secret@[::1]:6379/0\"\n"
+                       "env = { PROXY = \"http://u:secret@p:1\", MAIL = \"a@example.org\" }\n"
+                       "http.cors_origins = [\"https://u:secret@a\", \"https://b\"]"));
   CHECK_FALSE(contains(text, "secret"));
-  CHECK(contains(text, "redis://app:***@[::1]:6379/0"));
+  CHECK(contains(text, "redis://***@[::1]:6379/0"));
+  CHECK(contains(text, "MAIL = \"a@example.org\", PROXY = \"http://***@p:1\""));
 }
 
 // The default of a directive as the text of a variable.
@@ -467,7 +478,8 @@ TEST_CASE("variables that are unknown, invalid or set twice are errors that name
   check({"FRESHET_CONF_PM_MODE", "fast", "\"fast\" is not one of static|dynamic|ondemand"});
   check({"FRESHET_CONF_PING_PATH", "/status",
          "FRESHET_CONF_PING_PATH: ping.path and pm.status_path must differ"});
-  for (const char* url : {"redis://app:pa55@redis:6379", "redis+cluster://:pa55@10.0.0.1:6379"}) {
+  for (const char* url : {"redis://app:pa55@redis:6379", "redis+cluster://:pa55@10.0.0.1:6379",
+                          "redis:app:pa55@redis:6379", "pa55@redis:6379"}) {
     check({"FRESHET_CONF_REDIS_URL", url, "set FRESHET_CONF_REDIS_PASSWORD_FILE to its path"});
     const Variable variable("FRESHET_CONF_REDIS_URL", url);
     CHECK_FALSE(contains(errors_of(""), "pa55"));

@@ -112,9 +112,6 @@ def test_what_a_start_would_reject_is_reported_by_the_check_of_the_configuration
         assert checked.returncode == 78 and sentence in checked.stderr, (line, checked)
         started = freshetd("-R", "-y", str(tmp_path / "freshet.toml"))
         assert started.returncode == 78 and sentence in started.stderr, (line, started)
-    # The service's credentials are not there when an administrator runs the check.
-    (tmp_path / "freshet.toml").write_text('identity.salt_file = "salt"\nredis.password_file = "password"\n', encoding="utf-8")
-    assert freshetd("-t", "-y", str(tmp_path / "freshet.toml")).returncode == 0
 
 
 def test_the_effective_configuration_can_be_printed(service, tmp_path):

@@ -88,7 +88,9 @@ TEST_CASE("errors name the file and the line", "[clients]") {
     INFO(wrong);
     CHECK(refusal_of(wrong).starts_with("/etc/deny:1: "));
   }
-  CHECK(error_of(ClientList::read("/nowhere/deny")).detail == "/nowhere/deny: the file cannot be read");
+  CHECK(error_of(ClientList::read("/nowhere/deny")).detail ==
+        "/nowhere/deny: cannot be read: No such file or directory");
+  CHECK(error_of(ClientList::read("/tmp")).detail == "/tmp: cannot be read: Is a directory");
 }
 
 TEST_CASE("no file means no clients, and the allow list takes precedence", "[clients]") {

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <stdexcept>
 
 #include "core/base/log.h"
 #include "core/config/config.h"
@@ -27,6 +28,8 @@ namespace {
 Result<GenerationSpec> read_spec(const std::string& folder) {
   auto loaded = load_config(folder + "/freshet.toml");
   if (!loaded) return tl::unexpected(loaded.error());
+  if (loaded->settings.pool.ping_response == "loader throws")
+    throw std::runtime_error("thrown by the loader");
   std::string secret = "none";
   std::ifstream(folder + "/secret") >> secret;
   return GenerationSpec{std::move(*loaded),

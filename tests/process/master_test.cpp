@@ -162,6 +162,7 @@ TEST_CASE("a reload that fails is reported and the old workers keep serving", "[
   const auto [config, reason] =
       GENERATE(Case{"pm.max_childern = 2", "unknown directive"},
                Case{"pm.max_children = 2\nping.response = \"die\"", "died before"},
+               Case{"ping.response = \"loader throws\"", "thrown by the loader"},
                Case{"pm.max_children = 2\nping.response = \"throw\"", "died before"},
                Case{"pm.max_children = 2\nping.response = \"never\"", "not ready in time"},
                Case{"pm.max_children = 60", "cannot grow that much"});

@@ -8,13 +8,12 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 
 #include "core/base/descriptor.h"
+#include "core/base/secret.h"
 #include "core/config/tuning.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/commands/json_report.h"
@@ -33,11 +32,6 @@ using tuning::ViewHistory;
 
 constexpr std::string_view kValues = "[values]\n", kEnd = "# end ";
 constexpr std::string_view kCreated = "\ncreated = ";
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // The values in a tuned file, as text.
 std::string_view values_of(std::string_view text) {
@@ -235,7 +229,7 @@ Result<int> run_tune(const TuneOptions& options, const Target& target) {
   const UnixSeconds now = wall_now();
   FRESHET_TRY(history,
               tuning::read_view_history(settings->recorder.database, now, tuning::HotMoments().period));
-  const std::string before = read_text(file);
+  const std::string before = read_whole_file(file).value_or("");
   const UnixSeconds created = created_at(before);
   const bool is_young = now - first_count(*history) < kHourlyFor;
   if (options.if_due && !is_young && created <= now && now - created < kTuneInterval) {

@@ -72,7 +72,7 @@ void check_redis_server(const Target& target, const Settings& settings, Diagnose
     out.error("redis", error.detail, fix_for(error));
     return out.skipped("redis.settings", "Redis does not answer");
   }
-  out.ok("redis", endpoint->unix_path.empty() ? settings.redis.url : endpoint->unix_path);
+  out.ok("redis", redis::to_string(*endpoint));
   evaluate_redis(*facts, settings, out);
   if (endpoint->is_cluster()) {
     if (const auto cluster =

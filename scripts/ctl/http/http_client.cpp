@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/secret.h"
 #include "fcgi/http/signature.h"
 #include "scripts/ctl/http/curl_handle.h"
 
@@ -53,12 +54,12 @@ bool is_backlog_full(const HttpAddress& address, CURL* curl, CURLcode code) {
 }  // namespace
 
 Result<HttpAddress> parse_http_url(std::string_view url) {
+  HttpAddress out;
+  out.display_url = redact_credentials(url);
   const auto bad = [&] {
     return fail(ErrorCode::kInvalid, "bad_url", {},
-                std::string(url) + " is neither http://host:port nor unix:///path");
+                out.display_url + " is neither http://host:port nor unix:///path");
   };
-  HttpAddress out;
-  out.display_url = url;
   constexpr std::string_view kUnix = "unix://", kHttp = "http://";
   if (url.starts_with(kUnix)) {
     out.unix_path = url.substr(kUnix.size());

@@ -1,14 +1,11 @@
 #include "scripts/ctl/replay/event_log.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "core/base/json.h"
+#include "core/base/secret.h"
 #include "scripts/ctl/replay/csv.h"
 
 namespace freshet::ctl {
@@ -175,11 +172,8 @@ std::vector<LogEvent> filter_events(std::vector<LogEvent> events, const Selectio
 }
 
 Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad()) {
-    return fail(ErrorCode::kNotFound, "no_file", {}, path + ": " + std::strerror(errno));
-  }
+  auto text = read_whole_file(path);
+  if (!text) return fail(ErrorCode::kNotFound, "no_file", {}, text.error().detail);
   return text;
 }
 
