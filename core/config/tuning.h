@@ -26,9 +26,9 @@ struct Tuning {
 // The last line of a file whose other lines are `text`, which ends with a line break.
 std::string tuning_checksum_line(std::string_view text);
 
-// Without a file, a Tuning without values. Errors: kInvalid "bad_tuning", with a sentence in
-// the detail: an unreadable file, no checksum or another one, another format, created more than a day after `now`, or a
-// directive that may not be tuned.
+// Without a file, a Tuning without values. Errors: kInvalid "bad_tuning", with a sentence in the
+// detail: an unreadable file, no checksum or another one, another format, created more than a day
+// after `now`, or a directive that may not be tuned.
 Result<Tuning> load_tuning(const std::filesystem::path& path, UnixSeconds now);
 
 }  // namespace freshet

@@ -206,8 +206,8 @@ class Settings(unittest.TestCase):
             self.assertIn(f"{salt}: cannot be read: Is a directory", self.log())
             os.rmdir(salt)
             self.write("salt", SECRET)
-            master.send_signal(signal.SIGUSR1)  # the master still handles signals
-            self.wait_for_log(master, "name=SIGUSR1")
+            master.send_signal(signal.SIGHUP)
+            self.wait_for_log(master, "reload_started")
         self.assertEqual(master.returncode, 0, self.log())
 
 
