@@ -261,9 +261,11 @@ fs::path find_secret(const std::string& name, const fs::path& folder) {
   const fs::path fallback =
       credentials ? fs::path(credentials) / ("secrets_" + name) : folder / "secrets" / name;
   std::error_code error;
-  if (fs::exists(preferred, error)) return preferred;
-  // A user who may not look into secrets/ cannot know that the file is missing there.
-  return fs::exists(fallback, error) || error == std::errc::permission_denied ? fallback : preferred;
+  // A file in a folder that this user may not look into may exist.
+  const auto may_exist = [&](const fs::path& path) {
+    return fs::exists(path, error) || error == std::errc::permission_denied;
+  };
+  return !may_exist(preferred) && may_exist(fallback) ? fallback : preferred;
 }
 
 void ConfigReader::resolve_files(const fs::path& folder) {
