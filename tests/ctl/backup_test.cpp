@@ -1086,6 +1086,70 @@ TEST_CASE("a backup that the server cannot load is refused before anything is de
   CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));
 }
 
+// The commands of an account in the shipped file.
+std::vector<std::string> shipped_commands(const std::string& account) {
+  std::ifstream file(std::string(FRESHET_SOURCE_DIR) + "/systemd/redis-acl.conf");
+  std::vector<std::string> out;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("user " + account + " ")) continue;
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      if (word.starts_with('+')) out.push_back(word.substr(1));
+    }
+  }
+  REQUIRE(out.size() > 50);
+  return out;
+}
+
+TEST_CASE("a restore with an account that lacks a right is refused before anything is changed", "[backup]") {
+  BackupSite from,
+      to(redis_program(), {"--include", std::string(FRESHET_SOURCE_DIR) + "/systemd/redis-acl.conf"});
+  populate(from);
+  populate(to);
+  REQUIRE(from.back_up());
+  const auto set_account = [&](const std::string& name, const std::string& change) {
+    redis::Pipeline one;
+    one.add("ACL", "SETUSER", name, change);
+    REQUIRE_FALSE(to.redis_there.call(one)->front().is_error());
+  };
+  write_to(to.path("password"), "secret");
+  const std::string service = "freshet", operator_account = "freshet-operator";
+  for (const std::string& each : {service, operator_account}) set_account(each, ">secret");
+  auto keys = to.key_contents();
+  std::string database = bytes_of(to.path("freshet.db"));
+  const auto is_unchanged = [&] {
+    return to.key_contents() == keys && bytes_of(to.path("freshet.db")) == database &&
+           !fs::exists(to.path("freshet.db.restoring"));
+  };
+  to.target.redis_user = service + ":" + to.path("password");
+  const auto refused = to.restore(from.path("backup"), true);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "account_lacks_rights");
+  INFO(refused.error().detail);
+  CHECK(refused.error().detail.starts_with("Redis at " + redis::to_string(to.own_server.endpoint())));
+  for (const char* const text :
+       {"the account freshet lacks", "PEXPIREAT", "--redis-user", "Nothing was changed"})
+    CHECK(refused.error().detail.find(text) != std::string::npos);
+  CHECK(is_unchanged());
+  // Each right of the operator's account is missed before the old data is deleted, or not at all.
+  to.target.redis_user = operator_account + ":" + to.path("password");
+  std::size_t refusals = 0;
+  for (const std::string& command : shipped_commands(operator_account)) {
+    INFO(command);
+    set_account(operator_account, "-" + command);
+    if (to.restore(from.path("backup"), true)) {
+      keys = to.key_contents();
+      database = bytes_of(to.path("freshet.db"));
+    } else {
+      ++refusals;
+      REQUIRE(is_unchanged());
+    }
+    set_account(operator_account, "+" + command);
+  }
+  CHECK(refusals > 50);
+  CHECK(count_violations(to) == 0);
+}
+
 // This host's Redis server and those of Debian 13. Empty, with a warning, if they cannot be
 // unpacked.
 std::vector<std::string> all_servers(const std::string& folder) {

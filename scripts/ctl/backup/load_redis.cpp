@@ -293,11 +293,11 @@ Result<void> check_loadable(redis::BlockingRedis& redis, const RedisSettings& se
     if (!*more) return {};
     if (!types.insert(record.type).second) continue;
     record.key = scratch;
-    record.expires_ms = 0;
+    record.expires_ms = 1000 * unix_s(wall_now() + kScratchTtl);
     Pipeline attempt;
     attempt.add("UNLINK", scratch);
     append_write(attempt, record);
-    attempt.add("EXPIRE", scratch, kScratchTtl.count()).add("UNLINK", scratch);
+    attempt.add("UNLINK", scratch);
     FRESHET_TRY(replies, run_pipeline(redis, attempt));
     for (const Reply& each : *replies) {
       // A full server has room once its keys are deleted.

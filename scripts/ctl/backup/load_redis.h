@@ -21,7 +21,7 @@ Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSetting
 
 // Learns whether the server can load the dump: writes the first value of each type to a key of its
 // own and deletes it. Reads the whole dump. Error: kConflict "backup_not_loadable", with the
-// server's reply in the detail, if it rejects one because it lacks a module or denies the command.
+// server's reply in the detail, if it rejects one, such as for lack of a module.
 Result<void> check_loadable(redis::BlockingRedis& redis, const RedisSettings& settings, DumpReader& dump);
 
 struct RedisLoadResult {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -28,6 +29,7 @@
 #include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/redis_scan.h"
 #include "scripts/ctl/commands/reindex.h"
+#include "scripts/ctl/doctor/doctor.h"
 #include "scripts/ctl/replay/event_log.h"
 
 namespace freshet::ctl {
@@ -42,6 +44,11 @@ Result<void> remove_file(const std::string& path) {
   return fail(ErrorCode::kUnavailable, "backup_io", {}, path + ": " + error.message());
 }
 
+// Commands that a restore sends in addition to those of the service. check_loadable() tries
+// BF.LOADCHUNK.
+constexpr std::array kRestoreCommands{"PEXPIREAT K 1", "PFMERGE K K", "SSCAN K 0", "XDEL K 0",
+                                      "XSETID K 1-1"};
+
 constexpr std::string_view kUnknownErasures = "erasures_unknown";
 
 class Restorer {
@@ -55,11 +62,11 @@ class Restorer {
         line_(stderr, options.quiet) {}
 
   Result<void> run() {
-    for (const auto step : {&Restorer::verify, &Restorer::require_stopped, &Restorer::require_empty,
-                            &Restorer::require_loadable, &Restorer::load_erasures, &Restorer::copy_database,
-                            &Restorer::require_known_erasures, &Restorer::acquire_lease, &Restorer::load,
-                            &Restorer::reconcile_state, &Restorer::install_database, &Restorer::copy_model,
-                            &Restorer::rebuild_ranks}) {
+    for (const auto step : {&Restorer::verify, &Restorer::require_rights, &Restorer::require_stopped,
+                            &Restorer::require_empty, &Restorer::require_loadable, &Restorer::load_erasures,
+                            &Restorer::copy_database, &Restorer::require_known_erasures,
+                            &Restorer::acquire_lease, &Restorer::load, &Restorer::reconcile_state,
+                            &Restorer::install_database, &Restorer::copy_model, &Restorer::rebuild_ranks}) {
       if (auto ok = (this->*step)(); !ok) return ok;
     }
     return {};
@@ -111,6 +118,18 @@ class Restorer {
     if (manifest_.key_prefix == settings_.redis.key_prefix) return {};
     return fail(ErrorCode::kConflict, "key_mismatch", {},
                 fmt::format("the backup was made with redis.key_prefix = \"{}\"", manifest_.key_prefix));
+  }
+
+  Result<void> require_rights() {
+    const auto account = collect_missing_rights(endpoint_, settings_, kRestoreCommands);
+    if (!account) return tl::unexpected(with_redis_address(account.error(), endpoint_));
+    if (account->missing.empty()) return {};
+    const std::string problem = fmt::format(
+        "the account {} lacks rights that a restore needs: {}. Use the operator's account: "
+        "--redis-user freshet-operator:FILE. Nothing was changed",
+        account->name, join_names(account->missing));
+    return tl::unexpected(
+        with_redis_address(Error{ErrorCode::kConflict, "account_lacks_rights", {}, problem}, endpoint_));
   }
 
   Result<void> require_stopped() {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,6 +101,12 @@ struct AccountFacts {
 // `service` carries the service's own name and password. Executes nothing. 3 RTT. Errors: Redis is
 // unreachable or denies the login.
 Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const Settings& settings);
+// The same for any account, of only what it lacks of the service's commands and `more_commands`
+// ("XDEL K 0", with K for a key). Sends nothing that should be denied, so ACL LOG stays empty.
+Result<AccountFacts> collect_missing_rights(const redis::Endpoint& endpoint, const Settings& settings,
+                                            std::span<const char* const> more_commands);
+// The first of the names, for a message.
+std::string join_names(const std::vector<std::string>& names);
 void evaluate_account(const AccountFacts& facts, Diagnoses& out);
 
 // --- Files

@@ -1,4 +1,4 @@
-// Checks the service's Redis account: rights it lacks, and rights it does not need.
+// Checks a Redis account, such as the service's: rights it lacks, and rights it does not need.
 //
 // Each command is queued in a transaction that is never executed. Redis answers NOPERM at once when
 // the account may not send it; this works in every version and needs no right to read ACLs. The
@@ -96,9 +96,11 @@ Result<bool> can_queue(redis::BlockingRedis& redis) {
   return !replies->front().is_error() && !replies->back().is_error();
 }
 
-void read_replies(const redis::Replies& replies, const std::vector<std::string>& keys, AccountFacts& facts) {
+void read_replies(const redis::Replies& replies, const std::vector<const char*>& required,
+                  std::span<const char* const> unneeded, const std::vector<std::string>& keys,
+                  AccountFacts& facts) {
   std::size_t at = 1;  // skips MULTI's reply
-  for (const char* const line : kRequiredCommands) {
+  for (const char* const line : required) {
     if (permission_of(replies[at++]) == Permission::kCommandDenied)
       facts.missing.push_back(command_name(line));
   }
@@ -107,12 +109,44 @@ void read_replies(const redis::Replies& replies, const std::vector<std::string>&
   }
   if (permission_of(replies[at++]) == Permission::kKeyDenied)
     facts.missing.emplace_back("the channel hot:epoch");
-  for (const char* const line : kUnneededCommands) {
+  for (const char* const line : unneeded) {
     if (permission_of(replies[at++]) == Permission::kAllowed) facts.excess.push_back(command_name(line));
   }
-  if (permission_of(replies[at]) == Permission::kAllowed)
+  if (!unneeded.empty() && permission_of(replies[at]) == Permission::kAllowed)
     facts.excess.emplace_back("keys of other applications");
 }
+
+// `unneeded`: commands that the account should be denied; empty: keys of other applications are not
+// probed either.
+Result<AccountFacts> probe(const redis::Endpoint& endpoint, const Settings& settings,
+                           std::span<const char* const> more_commands,
+                           std::span<const char* const> unneeded) {
+  AccountFacts facts;
+  facts.name = endpoint.username.empty() ? "default" : endpoint.username;
+  redis::BlockingRedis redis(endpoint, kRedisTimeout, {});
+  FRESHET_TRY(queues, can_queue(redis));
+  if (!*queues) {
+    facts.missing = {"MULTI", "EXEC"};
+    return facts;
+  }
+  const redis::Keys keys(settings.redis);
+  const auto patterns = sample_keys(settings);
+  std::vector<const char*> required(kRequiredCommands.begin(), kRequiredCommands.end());
+  required.insert(required.end(), more_commands.begin(), more_commands.end());
+  Pipeline questions;
+  questions.add("MULTI");
+  for (const char* const line : required)
+    append_command(line, keys.partition(0).stream(), keys.epoch(), questions);
+  for (const std::string& key : patterns) questions.add("EXISTS", key);
+  questions.add("PUBLISH", keys.epoch(), "x");
+  for (const char* const line : unneeded) append_command(line, {}, {}, questions);
+  if (!unneeded.empty()) questions.add("EXISTS", kForeignKey);
+  FRESHET_TRY(replies, redis.call(questions));
+  read_replies(*replies, required, unneeded, patterns, facts);
+  return facts;
+}
+
+}  // namespace
 
 std::string join_names(const std::vector<std::string>& names) {
   constexpr std::size_t kMaxNames = 8;
@@ -122,30 +156,13 @@ std::string join_names(const std::vector<std::string>& names) {
   return out;
 }
 
-}  // namespace
-
 Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const Settings& settings) {
-  AccountFacts facts;
-  facts.name = service.username.empty() ? "default" : service.username;
-  redis::BlockingRedis redis(service, kRedisTimeout, {});
-  FRESHET_TRY(queues, can_queue(redis));
-  if (!*queues) {
-    facts.missing = {"MULTI", "EXEC"};
-    return facts;
-  }
-  const redis::Keys keys(settings.redis);
-  const auto patterns = sample_keys(settings);
-  Pipeline questions;
-  questions.add("MULTI");
-  for (const char* const line : kRequiredCommands)
-    append_command(line, keys.partition(0).stream(), keys.epoch(), questions);
-  for (const std::string& key : patterns) questions.add("EXISTS", key);
-  questions.add("PUBLISH", keys.epoch(), "x");
-  for (const char* const line : kUnneededCommands) append_command(line, {}, {}, questions);
-  questions.add("EXISTS", kForeignKey);
-  FRESHET_TRY(replies, redis.call(questions));
-  read_replies(*replies, patterns, facts);
-  return facts;
+  return probe(service, settings, {}, kUnneededCommands);
+}
+
+Result<AccountFacts> collect_missing_rights(const redis::Endpoint& endpoint, const Settings& settings,
+                                            std::span<const char* const> more_commands) {
+  return probe(endpoint, settings, more_commands, {});
 }
 
 void evaluate_account(const AccountFacts& facts, Diagnoses& out) {
