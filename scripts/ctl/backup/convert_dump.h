@@ -21,7 +21,8 @@ namespace freshet::ctl {
 
 class DumpConverter {
  public:
-  explicit DumpConverter(const RedisSettings& settings) : prefix_(settings.key_prefix), keys_(settings) {}
+  explicit DumpConverter(const RedisSettings& settings)
+      : prefix_(settings.key_prefix), keys_(settings.key_prefix, redis::Keys::Topology::kCluster) {}
 
   // Reads the dump, to learn which ids change and which become one. Errors: the dump's.
   Result<void> prepare(const std::string& path);
@@ -48,7 +49,7 @@ class DumpConverter {
   Result<void> for_each_record(const std::string& path, const std::function<void(const DumpRecord&)>& each);
 
   const std::string prefix_;
-  const redis::Keys keys_;
+  const redis::Keys keys_;  // reads names in any number of partitions
   // Fingerprints of ids that change (core/base/fingerprint.h), and those of what they become.
   std::unordered_map<std::string, std::string> changed_fingerprints_;
   FormerIds former_ids_;

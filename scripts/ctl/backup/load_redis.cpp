@@ -12,6 +12,7 @@
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "core/redis/schema.h"
+#include "scripts/ctl/backup/partition_mover.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
@@ -29,11 +30,12 @@ bool is_erasure(const redis::KeyPattern& row) {
   return row.pattern == "user:erased:{*}" || row.pattern == "user:epoch:{*}";
 }
 
-// Freshet's keys without the recorder's lease and fence, which belong to the restoring process, not
-// to the backup, and without the traces of erasures, which hold for any data.
+// Freshet's keys, in any number of partitions, without the recorder's lease and fence, which belong
+// to the restoring process, not to the backup, and without the traces of erasures, which hold for
+// any data.
 std::vector<std::string> restorable_keys(const std::vector<std::string>& page,
                                          const RedisSettings& settings) {
-  const redis::Keys keys(settings);
+  const redis::Keys keys(settings.key_prefix, redis::Keys::Topology::kCluster);
   std::vector<std::string> out;
   for (const std::string& key : page) {
     const redis::KeyPattern* const row = keys.pattern_of(key);
@@ -143,11 +145,12 @@ class Loader {
  public:
   Loader(redis::BlockingRedis& redis, const RedisSettings& settings, const DumpConverter* converter,
          std::int64_t total, ProgressLine& line)
-      : redis_(redis), keys_(settings), converter_(converter), total_(total), line_(line) {}
+      : redis_(redis), keys_(settings), mover_(settings), converter_(converter), total_(total), line_(line) {}
 
   Result<RedisLoadResult> run(DumpReader& dump) {
     if (auto ok = read_clock(); !ok) return tl::unexpected(ok.error());
     redis::append_restoring(out_, keys_);
+    redis::append_partition_count(out_, keys_);
     if (auto ok = send(); !ok) return tl::unexpected(ok.error());
     DumpRecord record;
     for (;;) {
@@ -177,21 +180,30 @@ class Loader {
     }
     if (record.key != last_key_) ++result_.keys;  // a large key has several records
     last_key_ = record.key;
-    const redis::KeyPattern* const row = keys_.pattern_of(record.key);
-    if (row != nullptr && row->pattern == "hot:rank:meta") return {};  // the mark stays
+    const redis::KeyPattern* const row = mover_.names().pattern_of(record.key);
+    if (row != nullptr && (row->pattern == "hot:rank:meta" || row->pattern == "hot:groups"))
+      return {};  // run() has written them
     if (row != nullptr && is_erasure(*row)) {
       out_.command(record.expires_ms != 0 ? 6 : 4).arg("SET").arg(record.key).arg(record.value).arg("NX");
       if (record.expires_ms != 0) out_.arg("PXAT").arg(record.expires_ms);
-    } else if (converter_ == nullptr) {
-      append_write(out_, record);
     } else {
-      for (DumpRecord& each : converter_->convert(record)) write_converted(std::move(each), row);
+      for (DumpRecord& each : converted(record)) {
+        if (row == nullptr || !mover_.is_misplaced(each.key, *row)) {
+          write(std::move(each), row);
+        } else {
+          for (DumpRecord& moved : mover_.move(each)) write(std::move(moved), row);
+        }
+      }
     }
     return out_.bytes().size() < kPipelineBytes ? Result<void>() : send();
   }
 
-  void write_converted(DumpRecord record, const redis::KeyPattern* row) {
-    if (row == nullptr) return append_write(out_, std::move(record));
+  std::vector<DumpRecord> converted(const DumpRecord& record) const {
+    return converter_ == nullptr ? std::vector{record} : converter_->convert(record);
+  }
+
+  void write(DumpRecord record, const redis::KeyPattern* row) {
+    if (converter_ == nullptr || row == nullptr) return append_write(out_, std::move(record));
     // A reader's timeline is complete only up to the lower of the scores of follow:authors.
     const char* const score_option = row->pattern == "follow:authors:{*}" ? "LT" : "GT";
     if (!converter_->is_merged(record.key)) return append_write(out_, std::move(record), score_option);
@@ -243,6 +255,7 @@ class Loader {
 
   redis::BlockingRedis& redis_;
   const redis::Keys keys_;
+  const PartitionMover mover_;
   const DumpConverter* const converter_;
   const std::int64_t total_;
   ProgressLine& line_;

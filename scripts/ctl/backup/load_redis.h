@@ -28,10 +28,11 @@ struct RedisLoadResult {
   std::int64_t keys = 0;     // written
   std::int64_t expired = 0;  // skipped, their TTL is over
 };
-// Loads the dump and marks the data as being restored (redis::kRestoring): no service starts with
-// it until hot::rebuild_ranks() has run. REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the
-// dump's; kInvalid "redis_refused" if Redis rejects a value. `converter`: for a dump with
-// has_old_schema(); null otherwise.
+// Loads the dump, moves what articles share to the partitions of this Redis (partition_mover.h),
+// and marks the data as being restored (redis::kRestoring): no service starts with it until
+// hot::rebuild_ranks() has run. REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the dump's;
+// kInvalid "redis_refused" if Redis rejects a value. `converter`: for a dump with has_old_schema();
+// null otherwise.
 Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, const RedisSettings& settings,
                                    DumpReader& dump, const DumpConverter* converter, std::int64_t total,
                                    ProgressLine& line);

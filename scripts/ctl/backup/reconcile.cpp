@@ -54,17 +54,51 @@ class Reconciler {
     if (auto ok = recorder::create_groups(redis_, keys_); !ok) return ok;
     FRESHET_TRY(last_ids, recorder::Streams(settings_, endpoint_).last_generated_ids());
     for (unsigned each = 0; each < keys_.partition_count(); ++each) {
-      if (auto ok = drain_stream(each, (*last_ids)[each]); !ok) return ok;
+      const std::string key = keys_.partition(each).stream();
+      FRESHET_TRY(recorded, database_.last_entry(keys_.partition(each).hash_tag()));
+      if (!recorded->empty() && recorder::precedes((*last_ids)[each], *recorded)) {
+        if (auto ok = send(Pipeline().add("XSETID", key, *recorded)); !ok) return ok;
+      }
+      if (auto ok = record_entries(keys_, each); !ok) return ok;
+    }
+    return drain_other_streams();
+  }
+
+  // Those of a Redis with other partitions (partition_mover.h). Their entries are recorded under the
+  // ids and streams that they had, so that none counts twice.
+  Result<void> drain_other_streams() {
+    const std::string& prefix = settings_.redis.key_prefix;
+    std::vector<redis::Keys> others{redis::Keys(prefix)};
+    for (unsigned count = 1; count <= redis::kMaxPartitions; count *= 2)
+      others.emplace_back(prefix, redis::Keys::Topology::kCluster, count);
+    for (const redis::Keys& other : others) {
+      if (other.in_cluster() == keys_.in_cluster() && other.partition_count() == keys_.partition_count())
+        continue;
+      for (unsigned each = 0; each < other.partition_count(); ++each) {
+        if (auto ok = record_entries(other, each); !ok) return ok;
+        if (auto ok = move_jobs(other.partition(each).stream()); !ok) return ok;
+      }
     }
     return {};
   }
 
-  Result<void> drain_stream(unsigned number, const std::string& last_id) {
-    const std::string key = keys_.partition(number).stream();
-    FRESHET_TRY(recorded, database_.last_entry(keys_.partition(number).hash_tag()));
-    if (!recorded->empty() && recorder::precedes(last_id, *recorded)) {
-      if (auto ok = send(Pipeline().add("XSETID", key, *recorded)); !ok) return ok;
+  Result<void> move_jobs(const std::string& stream) {
+    FRESHET_TRY(replies, run_pipeline(redis_, Pipeline().add("XRANGE", stream, "-", "+")));
+    const Reply& jobs = replies->front();
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const Reply& fields = jobs[i][1];
+      std::string_view about = redis::field_value(fields, "reader");
+      if (about.empty()) about = redis::field_value(fields, "author");
+      Pipeline add;
+      add.command(3 + fields.size()).arg("XADD").arg(keys_.partition_for(about).stream()).arg("*");
+      for (std::size_t field = 0; field < fields.size(); ++field) add.arg(string_at(fields, field));
+      if (auto ok = send(add); !ok) return ok;
     }
+    return send(Pipeline().add("UNLINK", stream));
+  }
+
+  Result<void> record_entries(const redis::Keys& keys, unsigned number) {
+    const std::string key = keys.partition(number).stream();
     std::string from = "-";
     for (;;) {
       Pipeline read;
@@ -75,7 +109,7 @@ class Reconciler {
       from = "(" + std::string(string_at(entries[entries.size() - 1], 0));
       recorder::EntryBatch batch = recorder::parse_batch(entries, number);
       if (batch.empty()) continue;
-      if (auto ok = recorder::write_batch(database_, batch, keys_); !ok) return ok;
+      if (auto ok = recorder::write_batch(database_, batch, keys); !ok) return ok;
       Pipeline drop;
       drop.command(2 + batch.entries.size()).arg("XDEL").arg(key);
       for (const recorder::EntryId& each : batch.entries) drop.arg(each.id);

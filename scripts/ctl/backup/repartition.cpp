@@ -12,7 +12,7 @@
 #include "core/recorder/stream.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
-#include "scripts/ctl/check/key_names.h"
+#include "scripts/ctl/backup/partition_mover.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
@@ -29,15 +29,6 @@ using Clock = std::chrono::steady_clock;
 // redis::kRankMaintenanceLockTtl.
 constexpr milliseconds kIdlePeriod{1500};
 constexpr milliseconds kTimeout{4000};
-
-// The new partition's key for the members of an old key; empty if the key is rebuilt instead.
-std::string target_key(std::string_view name, const PartitionKeys& partition) {
-  if (name == "hot:hidden") return partition.hidden();
-  if (name == "hot:newest") return partition.newest();
-  if (name == "hot:unlisted") return partition.unverified();
-  if (const auto tag = strip_key_prefix(name, "tag:")) return partition.tagged_items(*tag);
-  return {};
-}
 
 class Repartitioner {
  public:
@@ -116,7 +107,7 @@ class Repartitioner {
 
   Result<void> copy_key(const std::string& key) {
     const std::string name = *keys_.strip_prefix(key);
-    if (target_key(name, keys_.partition(0)).empty()) return {};
+    if (key_in_partition(name, keys_.partition(0)).empty()) return {};
     const bool is_set = name.starts_with("tag:");
     return scan_all(redis_, is_set ? "SSCAN" : "ZSCAN", key, [&](const std::vector<std::string>& page) {
       return copy_members(key, name, is_set, page);
@@ -135,7 +126,7 @@ class Repartitioner {
       scores = std::move(*answered);
     }
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const std::string target = target_key(name, keys_.partition_for(members[i]));
+      const std::string target = key_in_partition(name, keys_.partition_for(members[i]));
       if (is_set)
         put.add("SADD", target, members[i]);
       else if (!scores[i].is_nil())

@@ -121,7 +121,7 @@ class Restorer {
   }
 
   Result<void> require_rights() {
-    const auto account = collect_account_facts(endpoint_, settings_, kRestoreCommands);
+    const auto account = collect_missing_rights(endpoint_, settings_, kRestoreCommands);
     if (!account) return tl::unexpected(with_redis_address(account.error(), endpoint_));
     if (account->missing.empty()) return {};
     const std::string problem = fmt::format(

@@ -98,10 +98,13 @@ struct AccountFacts {
   std::vector<std::string> excess;   // permitted commands that the service never uses: "FLUSHALL"
 };
 
-// Probes the account in `endpoint` for the commands of the service and `more_commands` ("XDEL K 0",
-// with K for a key). Executes nothing. 3 RTT. Errors: Redis is unreachable or denies the login.
-Result<AccountFacts> collect_account_facts(const redis::Endpoint& endpoint, const Settings& settings,
-                                           std::span<const char* const> more_commands = {});
+// `service` carries the service's own name and password. Executes nothing. 3 RTT. Errors: Redis is
+// unreachable or denies the login.
+Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const Settings& settings);
+// The same for any account, of only what it lacks of the service's commands and `more_commands`
+// ("XDEL K 0", with K for a key). Sends nothing that should be denied, so ACL LOG stays empty.
+Result<AccountFacts> collect_missing_rights(const redis::Endpoint& endpoint, const Settings& settings,
+                                            std::span<const char* const> more_commands);
 // The first of the names, for a message.
 std::string join_names(const std::vector<std::string>& names);
 void evaluate_account(const AccountFacts& facts, Diagnoses& out);

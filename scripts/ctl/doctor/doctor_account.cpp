@@ -96,10 +96,11 @@ Result<bool> can_queue(redis::BlockingRedis& redis) {
   return !replies->front().is_error() && !replies->back().is_error();
 }
 
-void read_replies(const redis::Replies& replies, const std::vector<const char*>& commands,
-                  const std::vector<std::string>& keys, AccountFacts& facts) {
+void read_replies(const redis::Replies& replies, const std::vector<const char*>& required,
+                  std::span<const char* const> unneeded, const std::vector<std::string>& keys,
+                  AccountFacts& facts) {
   std::size_t at = 1;  // skips MULTI's reply
-  for (const char* const line : commands) {
+  for (const char* const line : required) {
     if (permission_of(replies[at++]) == Permission::kCommandDenied)
       facts.missing.push_back(command_name(line));
   }
@@ -108,11 +109,41 @@ void read_replies(const redis::Replies& replies, const std::vector<const char*>&
   }
   if (permission_of(replies[at++]) == Permission::kKeyDenied)
     facts.missing.emplace_back("the channel hot:epoch");
-  for (const char* const line : kUnneededCommands) {
+  for (const char* const line : unneeded) {
     if (permission_of(replies[at++]) == Permission::kAllowed) facts.excess.push_back(command_name(line));
   }
-  if (permission_of(replies[at]) == Permission::kAllowed)
+  if (!unneeded.empty() && permission_of(replies[at]) == Permission::kAllowed)
     facts.excess.emplace_back("keys of other applications");
+}
+
+// `unneeded`: commands that the account should be denied; empty: keys of other applications are not
+// probed either.
+Result<AccountFacts> probe(const redis::Endpoint& endpoint, const Settings& settings,
+                           std::span<const char* const> more_commands,
+                           std::span<const char* const> unneeded) {
+  AccountFacts facts;
+  facts.name = endpoint.username.empty() ? "default" : endpoint.username;
+  redis::BlockingRedis redis(endpoint, kRedisTimeout, {});
+  FRESHET_TRY(queues, can_queue(redis));
+  if (!*queues) {
+    facts.missing = {"MULTI", "EXEC"};
+    return facts;
+  }
+  const redis::Keys keys(settings.redis);
+  const auto patterns = sample_keys(settings);
+  std::vector<const char*> required(kRequiredCommands.begin(), kRequiredCommands.end());
+  required.insert(required.end(), more_commands.begin(), more_commands.end());
+  Pipeline questions;
+  questions.add("MULTI");
+  for (const char* const line : required)
+    append_command(line, keys.partition(0).stream(), keys.epoch(), questions);
+  for (const std::string& key : patterns) questions.add("EXISTS", key);
+  questions.add("PUBLISH", keys.epoch(), "x");
+  for (const char* const line : unneeded) append_command(line, {}, {}, questions);
+  if (!unneeded.empty()) questions.add("EXISTS", kForeignKey);
+  FRESHET_TRY(replies, redis.call(questions));
+  read_replies(*replies, required, unneeded, patterns, facts);
+  return facts;
 }
 
 }  // namespace
@@ -125,31 +156,13 @@ std::string join_names(const std::vector<std::string>& names) {
   return out;
 }
 
-Result<AccountFacts> collect_account_facts(const redis::Endpoint& endpoint, const Settings& settings,
-                                           std::span<const char* const> more_commands) {
-  AccountFacts facts;
-  facts.name = endpoint.username.empty() ? "default" : endpoint.username;
-  redis::BlockingRedis redis(endpoint, kRedisTimeout, {});
-  FRESHET_TRY(queues, can_queue(redis));
-  if (!*queues) {
-    facts.missing = {"MULTI", "EXEC"};
-    return facts;
-  }
-  const redis::Keys keys(settings.redis);
-  const auto patterns = sample_keys(settings);
-  std::vector<const char*> commands(kRequiredCommands.begin(), kRequiredCommands.end());
-  commands.insert(commands.end(), more_commands.begin(), more_commands.end());
-  Pipeline questions;
-  questions.add("MULTI");
-  for (const char* const line : commands)
-    append_command(line, keys.partition(0).stream(), keys.epoch(), questions);
-  for (const std::string& key : patterns) questions.add("EXISTS", key);
-  questions.add("PUBLISH", keys.epoch(), "x");
-  for (const char* const line : kUnneededCommands) append_command(line, {}, {}, questions);
-  questions.add("EXISTS", kForeignKey);
-  FRESHET_TRY(replies, redis.call(questions));
-  read_replies(*replies, commands, patterns, facts);
-  return facts;
+Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const Settings& settings) {
+  return probe(service, settings, {}, kUnneededCommands);
+}
+
+Result<AccountFacts> collect_missing_rights(const redis::Endpoint& endpoint, const Settings& settings,
+                                            std::span<const char* const> more_commands) {
+  return probe(endpoint, settings, more_commands, {});
 }
 
 void evaluate_account(const AccountFacts& facts, Diagnoses& out) {

@@ -236,8 +236,8 @@ void check_model(const Settings& settings, const Account& service, UnixSeconds n
 // this network namespace, and a container may connect to a socket of another one.
 bool has_listener(const std::string& path, const Result<ListenQueue>& queue) {
   if (queue || queue.error().reason != "no_socket") return true;
-  constexpr milliseconds kTimeout{1000};
-  const auto reply = fastcgi_get(path, "/ping", kTimeout);
+  constexpr milliseconds kPingTimeout{1000};
+  const auto reply = fastcgi_get(path, "/ping", kPingTimeout);
   return reply || reply.error().reason != "no_listener";
 }
 

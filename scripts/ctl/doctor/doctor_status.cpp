@@ -11,7 +11,7 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr milliseconds kTimeout{3000};  // for connecting, and for each read
+constexpr milliseconds kStatusTimeout{3000};  // for connecting, and for each read
 
 // Warns if /status predicts that Redis' memory fills up soon, at the rate of the last hour or two.
 void evaluate_forecast(std::string_view status, Diagnoses& out) {
@@ -75,8 +75,8 @@ void check_status_socket(const Settings& settings, Diagnoses& out) {
                     "set pm.status_listen = \"/run/freshet/status.sock\" and restart; freshet-http.conf has "
                     "the matching upstream freshet_status");
   const std::string& path = settings.pool.status_path;
-  const auto reply =
-      fastcgi_get(listen, path.empty() || path.size() > 100 ? "/health/live" : path + "?json", kTimeout);
+  const auto reply = fastcgi_get(listen, path.empty() || path.size() > 100 ? "/health/live" : path + "?json",
+                                 kStatusTimeout);
   if (reply) {
     evaluate_forecast(reply->body, out);
     evaluate_double_views(reply->body, settings, out);
