@@ -22,8 +22,8 @@ class PartitionMover {
   explicit PartitionMover(const RedisSettings& settings);
   // Names in any number of partitions.
   const redis::Keys& names() const { return names_; }
-  // Returns whether the key, of this row, belongs to other partitions and must be moved. Streams are
-  // not moved: reconcile() records their entries.
+  // Returns whether the key, of this row, belongs to other partitions and must be moved. Streams
+  // are not moved: reconcile() records their entries.
   bool is_misplaced(std::string_view key, const redis::KeyPattern& row) const;
   // The records to write instead of `record`. REQUIRES: is_misplaced().
   std::vector<DumpRecord> move(const DumpRecord& record) const;
