@@ -64,8 +64,8 @@ class Reconciler {
     return drain_other_streams();
   }
 
-  // Those of a Redis with other partitions (partition_mover.h). Their entries are recorded under the
-  // ids and streams that they had, so that none counts twice.
+  // Those of a Redis with other partitions (partition_mover.h). Their entries are recorded under
+  // the ids and streams that they had, so that none counts twice.
   Result<void> drain_other_streams() {
     const std::string& prefix = settings_.redis.key_prefix;
     std::vector<redis::Keys> others{redis::Keys(prefix)};
