@@ -160,12 +160,14 @@ TEST_CASE("End-of-iteration actions run once in each iteration that requests the
   loop.add_iteration_end_action([&] { ++actions; });
   loop.request_iteration_end_actions();
   Timer timer(loop);
-  timer.after(1ms, [&] {
-    loop.request_iteration_end_actions();
-    loop.request_iteration_end_actions();
-    loop.stop();
+  loop.run([&] {
+    if (++turns > 1) return;
+    timer.after(1ms, [&] {
+      loop.request_iteration_end_actions();
+      loop.request_iteration_end_actions();
+      loop.stop();
+    });
   });
-  loop.run([&] { ++turns; });
   CHECK(actions == 2);
   CHECK(turns >= 2);
 }
