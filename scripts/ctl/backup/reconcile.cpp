@@ -71,10 +71,19 @@ class Reconciler {
     std::vector<redis::Keys> others{redis::Keys(prefix)};
     for (unsigned count = 1; count <= redis::kMaxPartitions; count *= 2)
       others.emplace_back(prefix, redis::Keys::Topology::kCluster, count);
+    std::erase_if(others, [&](const redis::Keys& other) {
+      return other.in_cluster() == keys_.in_cluster() && other.partition_count() == keys_.partition_count();
+    });
+    Pipeline questions;
     for (const redis::Keys& other : others) {
-      if (other.in_cluster() == keys_.in_cluster() && other.partition_count() == keys_.partition_count())
-        continue;
+      for (unsigned each = 0; each < other.partition_count(); ++each)
+        questions.add("EXISTS", other.partition(each).stream());
+    }
+    FRESHET_TRY(answers, run_pipeline(redis_, questions));
+    std::size_t at = 0;
+    for (const redis::Keys& other : others) {
       for (unsigned each = 0; each < other.partition_count(); ++each) {
+        if ((*answers)[at++].integer() == 0) continue;
         if (auto ok = record_entries(other, each); !ok) return ok;
         if (auto ok = move_jobs(other.partition(each).stream()); !ok) return ok;
       }
