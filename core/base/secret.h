@@ -1,4 +1,4 @@
-// Reads whole files, above all keys and passwords.
+// Reads whole files, such as keys and passwords.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ using Scope = IndexLock::Scope;
 
 // A rebuild commits after this many bytes to bound its memory.
 constexpr std::size_t kRebuildBatchBytes = 10'000'000;
-std::size_t memory_of(const items::Item& item) { return 1000 + item.title.size() + item.text.size(); }
+std::size_t estimated_bytes(const items::Item& item) { return 1000 + item.title.size() + item.text.size(); }
 
 tl::unexpected<Error> index_locked(std::string why) {
   return fail(ErrorCode::kUnavailable, "index_locked", {}, std::move(why));
@@ -199,7 +199,7 @@ Result<void> SearchIndex::put_rebuilt(const items::Item& item) {
   if (item.hidden) return {};
   Result<void> done = catch_errors([&]() -> Result<void> {
     impl_->rebuilt->put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at);
-    if ((impl_->rebuilt_uncommitted += memory_of(item)) < kRebuildBatchBytes) return {};
+    if ((impl_->rebuilt_uncommitted += estimated_bytes(item)) < kRebuildBatchBytes) return {};
     impl_->rebuilt->commit();
     impl_->rebuilt_uncommitted = 0;
     return {};
@@ -269,7 +269,7 @@ Result<void> IndexRebuild::put(const items::Item& item) {
   return catch_errors([&]() -> Result<void> {
     impl_->slices.put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at);
     ++impl_->documents;
-    if ((impl_->uncommitted += memory_of(item)) < kRebuildBatchBytes) return {};
+    if ((impl_->uncommitted += estimated_bytes(item)) < kRebuildBatchBytes) return {};
     impl_->slices.commit();
     impl_->uncommitted = 0;
     return {};

@@ -105,7 +105,7 @@ Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const
 // ("XDEL K 0", with K for a key). Sends nothing that should be denied, so ACL LOG stays empty.
 Result<AccountFacts> collect_missing_rights(const redis::Endpoint& endpoint, const Settings& settings,
                                             std::span<const char* const> more_commands);
-// The first of the names, for a message.
+// The first names, separated by commas, and how many more there are.
 std::string join_names(const std::vector<std::string>& names);
 void evaluate_account(const AccountFacts& facts, Diagnoses& out);
 
