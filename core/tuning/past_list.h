@@ -6,7 +6,7 @@
 
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/tuning/hot_tuner.h"
+#include "core/tuning/hot_scores.h"
 
 namespace freshet::tuning {
 
