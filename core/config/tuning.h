@@ -15,8 +15,9 @@
 namespace freshet {
 
 // The directives that may be tuned.
-inline constexpr std::array<std::string_view, 5> kTunedDirectives{
-    "hot.default_model", "views.default_mode", "trending.half_life", "hot.half_life", "views.gamma"};
+inline constexpr std::array<std::string_view, 8> kTunedDirectives{
+    "hot.default_model", "views.default_mode", "trending.half_life",     "hot.half_life",
+    "views.gamma",       "recall.decay_scale", "recall.interest_weight", "recall.trend_weight"};
 
 struct Tuning {
   UnixSeconds created{};

@@ -11,7 +11,17 @@ namespace freshet::tuning {
 namespace {
 
 constexpr seconds kBlock{86400}, kShortBlock{kBlock / 4};
-constexpr double kNormal95OneSided = 1.6448536269514722, kNormal95TwoSided = 1.959963984540054;
+constexpr double kSignificance = 0.05;
+
+// The value that a normally distributed one exceeds with this probability, below 0.5.
+double normal_quantile(double probability) {
+  double low = 0, high = 40;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::sqrt(2.0)) / 2 > probability ? low : high) = middle;
+  }
+  return high;
+}
 
 // The quantile of Student's t for a quantile of the normal distribution (Cornish-Fisher): for three
 // degrees of freedom or more it is exact to 0.5 %.
@@ -47,7 +57,7 @@ std::vector<std::vector<std::size_t>> blocks_of(const std::vector<UnixSeconds>& 
   return days.size() >= kMinDayBlocks ? days : blocks_of_length(moments, kShortBlock);
 }
 
-Estimate estimate(const std::vector<double>& means) {
+Estimate estimate(const std::vector<double>& means, std::size_t comparisons) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   Estimate out{.low = kNan, .high = kNan, .blocks = means.size()};
   if (means.empty()) return out;
@@ -57,11 +67,12 @@ Estimate estimate(const std::vector<double>& means) {
   double squares = 0;
   for (const double each : means) squares += (each - out.mean) * (each - out.mean);
   const double error = std::sqrt(squares / (n - 1) / n);
-  const double width = error * student_t(kNormal95TwoSided, means.size() - 1);
+  const double width = error * student_t(normal_quantile(kSignificance / 2), means.size() - 1);
   out.low = out.mean - width;
   out.high = out.mean + width;
-  out.is_clear_gain =
-      out.mean >= kMinGain && out.mean - error * student_t(kNormal95OneSided, means.size() - 1) > 0;
+  const double one_sided =
+      normal_quantile(kSignificance / static_cast<double>(std::max<std::size_t>(comparisons, 1)));
+  out.is_clear_gain = out.mean >= kMinGain && out.mean - error * student_t(one_sided, means.size() - 1) > 0;
   return out;
 }
 

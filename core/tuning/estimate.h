@@ -13,7 +13,7 @@ namespace freshet::tuning {
 struct Estimate {
   double mean = 0, low = 0, high = 0;
   std::size_t blocks = 0;
-  // Significant at 95 % (one-sided), and at least kMinGain.
+  // Significant at 95 % (one-sided, over all comparisons together), and at least kMinGain.
   bool is_clear_gain = false;
 };
 inline constexpr double kMinGain = 0.01;
@@ -23,8 +23,9 @@ inline constexpr std::size_t kMinBlocks = 4;
 // a day if there are fewer than five days. Leaves out blocks with fewer than half of the moments of
 // the fullest one.
 std::vector<std::vector<std::size_t>> blocks_of(const std::vector<UnixSeconds>& moments);
-// `means`: of the blocks. With fewer than kMinBlocks, low and high are NaN.
-Estimate estimate(const std::vector<double>& means);
+// `means`: of the blocks. With fewer than kMinBlocks, low and high are NaN. `comparisons`: how many
+// differences are tested at once, so that none of them is clear by chance (Bonferroni).
+Estimate estimate(const std::vector<double>& means, std::size_t comparisons = 1);
 
 // The candidate that replaces `current`, or `current` if nothing is clearly better: the best one,
 // or the simplest one over which the best has no clear gain. `candidates`: the simplest first.

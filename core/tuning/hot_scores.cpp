@@ -424,9 +424,23 @@ std::vector<HotCandidate> hot_candidates(const HotValues& values) {
 
 std::vector<ScoredItem> list_at(const ViewHistory& history, const HotCandidate& list, const HotValues& values,
                                 UnixSeconds at) {
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  return std::move(lists_at(history, list, values, {at}, kAll).front());
+}
+
+std::vector<std::vector<ScoredItem>> lists_at(const ViewHistory& history, const HotCandidate& list,
+                                              const HotValues& values,
+                                              const std::vector<UnixSeconds>& moments, std::size_t limit) {
   HotScores scores;
   scores.lists = {list};
-  return Replay(history, scores, values, {}, nullptr).list_at(unix_s(at));
+  const HotMoments protocol;  // not used here
+  Replay replay(history, scores, values, protocol, nullptr);
+  std::vector<std::vector<ScoredItem>> out;
+  for (const UnixSeconds at : moments) {
+    out.push_back(replay.list_at(unix_s(at)));
+    if (out.back().size() > limit) out.back().resize(limit);
+  }
+  return out;
 }
 
 HotScores score_hot_lists(const ViewHistory& history, const HotValues& values, const HotMoments& moments,

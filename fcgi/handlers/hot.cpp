@@ -251,6 +251,8 @@ void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settin
     write_model(writer, stats, model, settings);
     if (nested) writer.end_object();
   }
+  writer.key("default_list").string(model_text(default_list(settings), settings)).key("tuned_at");
+  settings.tuned_at == UnixSeconds() ? writer.null() : writer.integer(unix_s(settings.tuned_at));
   writer.end_object();
 }
 

@@ -1,5 +1,7 @@
 #include "fcgi/handlers/served_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace freshet::handlers {
@@ -28,6 +30,15 @@ std::string model_text(const hot::ListQuery& list, const Settings& settings) {
   if (list.model->is_computed())
     return name + "; half_life=" + short_duration(list.model->half_life(settings));
   return name + (list.mode == hot::ViewsMode::kCurrent ? "; mode=current" : "; mode=accumulate");
+}
+
+std::string feed_text(const RecallSettings& settings) {
+  const auto days = settings.decay_scale.count() / 86400;
+  const std::string scale = days * 86400 == settings.decay_scale.count()
+                                ? std::to_string(days) + "d"
+                                : short_duration(settings.decay_scale);
+  return fmt::format("scale={}; interests={}; trend={}", scale, settings.interest_weight,
+                     settings.trend_weight);
 }
 
 }  // namespace freshet::handlers

@@ -151,6 +151,7 @@ Rows freshet_rows(Scoreboard& board, const Settings& settings, const Totals& tot
             {"accept lag p99 us", totals.loop_iterations.quantile_us(0.99)},
             {"queued writes", to_int64(totals.queued_writes)},
             {"hot list", model_text(default_list(settings), settings)},
+            {"feed", feed_text(settings.recall)},
             {"hot list tuned at", unix_s(settings.tuned_at)},
             {"hot list hits", to_int64(totals.list_hits)},
             {"hot list misses", to_int64(totals.list_misses)},

@@ -163,6 +163,7 @@ function showFacts(status) {
     ["Recorder lag", `${status["recorder lag entries"]} entries, ${lagSeconds.toFixed(0)} s`, lagSeconds > 60],
     ["Items in the database", status["recorder items"].toLocaleString()],
     ["Hot list", status["hot list"] + (status["hot list tuned at"] ? `, chosen by freshetctl tune ${formatAgo(status["hot list tuned at"])}` : "")],
+    ["Feed", status.feed],
     ["Articles in hot:rank", status["hot rank"].toLocaleString()],
     ["Model", status["model trained at"] ? `trained ${formatAgo(status["model trained at"])}` : "none"],
     ["Slow requests", status["slow requests"]],

@@ -119,6 +119,7 @@ async function explain(row, model) {
     }
     bar.setAttribute("aria-hidden", "true");
     panel.replaceChildren(bar, legend, element("p", sum));
+    if (stats.tuned_at) panel.append(element("p", `By default, the site’s list is ${stats.default_list}: freshetctl tune chose its settings ${formatDuration(Date.now() / 1000 - stats.tuned_at)} ago.`));
   } catch (error) {
     if (turn === panel.turn) panel.replaceChildren(element("p", `We couldn’t load the details: ${error.message}.`));
   }

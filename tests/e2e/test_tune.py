@@ -97,6 +97,49 @@ def test_what_the_tuner_chose_is_served_until_the_administrator_decides(own_serv
     wait_until(lambda: served(own_service).startswith("trending"), "the tuned model again")
 
 
+def add_readers(service):
+    """Ten days on each of which 40 readers read two of the ten articles that were viewed before midnight, among 300 of three days."""
+    today = int(time.time()) // DAY_S * DAY_S
+    items, views, reads = [], [], []
+    for day in range(-13, 0):
+        midnight = today + day * DAY_S
+        items += [(f"d{day}-{i}", midnight + 60 * i) for i in range(100)]
+        for i in range(10 if day >= -10 else 0):
+            hot = f"d{day - 1 - i % 2}-{7 * i}"
+            views.append((midnight - HOUR_S, HOUR_S, hot, 50 - i))
+            reads += [(reader, midnight + 60 * reader, hot) for reader in range(1, 41) if i in (reader % 10, (reader + 3) % 10)]
+    connection = RecorderData(service).connect()
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT INTO items (id, published_at, hidden, title, author, url, text) VALUES (?, ?, 0, '', '', '', '')", items)
+        connection.executemany("INSERT OR REPLACE INTO view_counts VALUES (?, ?, ?, ?)", views)
+        connection.executemany("INSERT INTO readers (key, id) VALUES (?, ?)", [(1000 + reader, f"reader-{reader}") for reader in range(1, 41)])
+        connection.executemany("INSERT INTO interactions VALUES (?, ?, ?, 'v')", [(1000 + reader, at, item) for reader, at, item in reads])
+        connection.execute("COMMIT")
+    connection.close()
+
+
+def test_the_feed_is_tuned_to_what_readers_read(own_service):
+    assert own_service.status()["feed"] == "scale=7d; interests=0.02; trend=0.05"
+    add_readers(own_service)
+    dry = freshetctl(own_service, "tune", "--dry-run")
+    assert dry.returncode == 0 and "The feed: scale 30 d" in dry.stdout, dry.stdout + dry.stderr
+    assert freshetctl(own_service, "tune").returncode == 0
+    wait_until(lambda: own_service.status()["feed"].startswith("scale=30d;"), "the tuned feed")
+    explained = freshetctl(own_service, "explain", "reader-1")
+    assert "chosen by freshetctl tune on " in explained.stdout and "recall.decay_scale = 2592000" in explained.stdout, explained.stdout + explained.stderr
+    own_service.internal().track("d-1-1")
+    stats = own_service.internal().get("/api/articles/d-1-1/stats").json()
+    assert stats["default_list"] == served(own_service) and time.time() - stats["tuned_at"] < 600
+
+    own_service.configure(recall__decay_scale='"7d"')
+    own_service.reload_and_drain()
+    wait_until(lambda: own_service.status()["feed"].startswith("scale=7d;"), "the administrator's scale")
+    assert freshetctl(own_service, "tune").returncode == 0
+    with open(os.path.join(own_service.state, "record/tuned.toml"), encoding="utf-8") as file:
+        assert "recall.decay_scale" not in file.read()
+
+
 def test_a_tuned_file_that_was_changed_is_ignored(own_service):
     add_news(own_service)
     assert freshetctl(own_service, "tune").returncode == 0

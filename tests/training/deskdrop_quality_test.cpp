@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/tuning/scratch_folder.h"
 #include "tests/bench/public_data/data.h"
 #include "tests/bench/public_data/sets.h"
 #include "tests/support/shared_files.h"
@@ -49,7 +50,7 @@ TEST_CASE("the first days of Deskdrop are ranked as well as measured before, and
           "[quality]") {
   const auto folder = test::shared_path("data/deskdrop");
   if (!folder) return;
-  const bench::ScratchFolder beginning{std::filesystem::temp_directory_path()};
+  const tuning::ScratchFolder beginning{std::filesystem::temp_directory_path()};
   copy_days(*folder, beginning.path(), 75);
   const auto report = evaluate(beginning.path().string());
   std::map<std::string, double> value;

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/database/database.h"
+#include "scripts/ctl/commands/tune_feed.h"
 #include "tests/support/error_of.h"
 #include "tests/support/shared_files.h"
 #include "tests/support/unix_socket.h"
@@ -44,6 +45,41 @@ struct Site {
       }
     }
     REQUIRE((*database)->commit());
+  }
+  // On each of ten days, 40 readers read two of ten articles that were viewed before midnight, among
+  // 300 that were published on the three days before.
+  void add_readers() const {
+    constexpr std::int64_t kDay = 24 * kHour;
+    const std::int64_t today = now / kDay * kDay;
+    auto opened =
+        database::Database::open((directory.path() / "f.db").string(), database::Database::Mode::kWrite);
+    REQUIRE(opened);
+    database::Database& database = **opened;
+    const auto article = [](std::int64_t day, std::int64_t number) {
+      return ItemId::trusted("d" + std::to_string(day) + "-" + std::to_string(number));
+    };
+    REQUIRE(database.begin());
+    for (std::int64_t day = -13; day < 0; ++day) {
+      const std::int64_t midnight = today + day * kDay;
+      for (std::int64_t i = 0; i < 100; ++i) {
+        items::Item item;
+        item.id = article(day, i);
+        item.published_at = UnixSeconds{seconds{midnight + i * 60}};
+        REQUIRE(database.put_item(item));
+      }
+      const UnixSeconds bucket{seconds{midnight - kHour}};
+      for (std::int64_t i = 0; i < 10 && day > -11; ++i) {
+        REQUIRE(database.add_views(bucket, article(day - 1 - i % 2, i * 7), 50 - i, bucket));
+      }
+      for (std::int64_t reader = 0; reader < 40 && day >= -10; ++reader) {
+        for (const std::int64_t i : {reader % 10, (reader + 3) % 10}) {
+          REQUIRE(database.readers().put_interaction(
+              {ReaderId::trusted("r" + std::to_string(reader)), article(day - 1 - i % 2, i * 7),
+               readers::Interaction::kView, UnixSeconds{seconds{midnight + reader * 60}}}));
+        }
+      }
+    }
+    REQUIRE(database.commit());
   }
   Result<int> tune() const { return run_tune(options, target); }
   std::string text() const { return read_file(options.output); }
@@ -199,4 +235,36 @@ TEST_CASE("a file that cannot be written stays as it is", "[tune]") {
   site.target.config = (site.directory.path() / "other.toml").string();
   std::ofstream(site.target.config) << "recorder.database = \"/nowhere/f.db\"\n";
   CHECK_FALSE(site.tune());
+}
+
+TEST_CASE("the weights of the feed are chosen from what readers read on the next day", "[tune]") {
+  Site site(4);
+  CHECK(site.tune() == 0);
+  CHECK(site.text().find("# The feed: too few readers come back yet") != std::string::npos);
+  CHECK(site.text().find("recall.") == std::string::npos);
+  site.add_readers();
+  CHECK(site.tune() == 0);
+  CHECK(site.text().find("\nrecall.decay_scale = 2592000\n") != std::string::npos);
+  CHECK(site.text().find("\n# The feed: scale ") != std::string::npos);
+  CHECK(site.text().find(" instead of scale 7 d, interests 0.02, trend 0.05 (next day 0.") !=
+        std::string::npos);
+
+  std::ofstream(site.target.config, std::ios::app) << "recall.decay_scale = \"7d\"\n";
+  CHECK(site.tune() == 0);
+  CHECK(site.text().find("recall.decay_scale") == std::string::npos);
+}
+
+TEST_CASE("lines of the feed are its values that are neither defaults nor configured", "[tune]") {
+  const tuning::FeedCandidate values{std::chrono::days(1), 0.1, 0.2};
+  CHECK(tuned_feed_lines(values, {}) ==
+        "recall.decay_scale = 86400\nrecall.interest_weight = 0.1\nrecall.trend_weight = 0.2\n");
+  CHECK(tuned_feed_lines(values, {.decay_scale = true, .interest_weight = true}) ==
+        "recall.trend_weight = 0.2\n");
+  CHECK(tuned_feed_lines({}, {}).empty());
+  const ConfigSources sources{{"recall.decay_scale", "freshet.toml:3"},
+                              {"recall.trend_weight", "tuned.toml"}};
+  const auto fixed = fixed_feed_values(sources, "tuned.toml");
+  CHECK(fixed.decay_scale);
+  CHECK_FALSE(fixed.interest_weight);
+  CHECK_FALSE(fixed.trend_weight);
 }

@@ -706,6 +706,10 @@ export interface components {
             /** @description base · decay */
             score: number;
             rank: number | null;
+            /** @description the list that GET /api/hot returns by default, as in Freshet-Model */
+            default_list: string;
+            /** @description unix seconds: when freshetctl tune chose values that are in use; null: none are */
+            tuned_at: number | null;
             views: {
                 pv: number;
                 total: number;

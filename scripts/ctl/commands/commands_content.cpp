@@ -216,7 +216,8 @@ CommandAction tune_command(CLI::App& app) {
       "read in the next\nhour and in the next 24 hours (NDCG@20). Another list or parameter is chosen only "
       "if its gain is at least .01 and\nsignificant (95 %, paired by day). A directive that freshet.toml "
       "sets "
-      "to anything but \"auto\" keeps its value.");
+      "to anything but \"auto\" keeps its value. recall.decay_scale,\nrecall.interest_weight and "
+      "recall.trend_weight are chosen by what readers who came back on these days interacted with.");
   return [options](const Target& target) { return run_tune(*options, target); };
 }
 
@@ -293,7 +294,9 @@ constexpr std::array kContentCommands{
             import_events_command},
     Command{"replay", "Replay a log of events over HTTP, or compute a past list from it", replay_command},
     Command{"train", "Train the recommender's model from the database", train_command},
-    Command{"tune", "Choose the default hot list by how well it predicts what is read next", tune_command},
+    Command{"tune",
+            "Choose the default hot list and the feed's weights by how well they predict what is read next",
+            tune_command},
     Command{"fetch-model", "Download the recommender's model from the host that trains it",
             fetch_model_command},
     Command{

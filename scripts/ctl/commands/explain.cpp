@@ -1,12 +1,15 @@
 #include "scripts/ctl/commands/explain.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/base/json.h"
+#include "core/config/config.h"
+#include "core/config/tuning.h"
 #include "core/feed/recall.h"
 #include "core/items/item_store.h"
 #include "core/readers/reader_store.h"
@@ -73,8 +76,13 @@ std::string truncate_title(std::string_view title) {
 
 class Explanation {
  public:
-  Explanation(const ReaderId& reader, const recommend::RankingTrace& explained, std::string ranking)
-      : reader_(reader), explained_(explained), ranking_(std::move(ranking)) {
+  Explanation(const ReaderId& reader, const recommend::RankingTrace& explained, std::string ranking,
+              std::vector<std::string> tuned, UnixSeconds tuned_at)
+      : reader_(reader),
+        explained_(explained),
+        ranking_(std::move(ranking)),
+        tuned_(std::move(tuned)),
+        tuned_at_(tuned_at) {
     for (std::size_t i = 0; i < explained.page.items.size(); ++i)
       page_position_.emplace(explained.page.items[i].id.view(), i);
     std::unordered_set<std::string_view> chosen;
@@ -107,7 +115,10 @@ class Explanation {
     const readers::ReaderState& state = explained_.state;
     const recommend::ExcludedCounts& excluded = explained_.page.excluded;
     writer.begin_object().key("reader").string(reader_.view()).key("model").string(explained_.page.model);
-    writer.key("ranking").string(ranking_);
+    writer.key("ranking").string(ranking_).key("tuned").begin_array();
+    for (const std::string& each : tuned_) writer.string(each);
+    writer.end_array().key("tuned_at");
+    tuned_.empty() ? writer.null() : writer.integer(unix_s(tuned_at_));
     writer.key("topics_viewed").unsigned_integer(state.topic_views.size());
     writer.key("replies_viewed").unsigned_integer(state.reply_views.size());
     writer.key("interactions").unsigned_integer(state.interactions.size());
@@ -148,8 +159,11 @@ class Explanation {
     ctl::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader_.view(),
                state.topic_views.size(), state.reply_views.size(), state.interactions.size(),
                state.dismissals.size());
-    ctl::print("excluded: {} interacted, {} viewed, {} not interested; model {}; ranking: {}\n\n",
+    ctl::print("excluded: {} interacted, {} viewed, {} not interested; model {}; ranking: {}\n",
                out.interacted, out.viewed, out.not_interested, explained_.page.model, ranking_);
+    if (!tuned_.empty())
+      ctl::print("chosen by freshetctl tune on {}: {}\n", to_rfc3339(tuned_at_), fmt::join(tuned_, ", "));
+    ctl::print("\n");
   }
 
   void print_row(std::size_t at) const {
@@ -213,19 +227,35 @@ class Explanation {
 
   const ReaderId& reader_;
   const recommend::RankingTrace& explained_;
-  const std::string ranking_;  // name of the formula of the scores
+  const std::string ranking_;             // name of the formula of the scores
+  const std::vector<std::string> tuned_;  // tuned settings in use: "trending.half_life = 900"
+  const UnixSeconds tuned_at_;
   std::unordered_map<std::string_view, std::size_t> page_position_;
   // positions on the page of items that were added from the index, not from the candidates
   std::vector<std::size_t> from_index_;
   std::size_t lowest_served_ = 0;  // index of the lowest candidate on the page
 };
 
+// The settings in use that freshetctl tune chose.
+std::vector<std::string> tuned_settings(const LoadedConfig& config) {
+  std::vector<std::string> out;
+  const auto tuning = load_tuning(config.settings.tune_file, wall_now());
+  if (!tuning) return out;
+  for (const auto& [name, value] : tuning->values) {
+    const auto source = config.sources.find(name);
+    if (source != config.sources.end() && source->second == config.settings.tune_file)
+      out.push_back(name + " = " + value);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   FRESHET_TRY(reader, ReaderId::parse(options.user, "user"));
   FRESHET_TRY(exclude, parse_exclude(options.exclude));
-  FRESHET_TRY(settings, load_settings(target));
+  FRESHET_TRY(config, load_config(config_path(target)));
+  const Settings* settings = &config->settings;
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
@@ -246,7 +276,8 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   const auto formula =
       recommend::RankingFormula::of(recommend::RankingSettings::from(*settings), model.current().get());
   const bool has_profile = !(*explained)->state.interactions.empty();
-  const Explanation explanation(*reader, **explained, formula.name(model.current().get(), has_profile));
+  const Explanation explanation(*reader, **explained, formula.name(model.current().get(), has_profile),
+                                tuned_settings(*config), settings->tuned_at);
   const std::size_t limit = options.all ? SIZE_MAX : kDefaultCandidates;
   if (options.json)
     print_json_line(explanation.json(limit));

@@ -20,11 +20,14 @@
 #include "scripts/ctl/commands/owner.h"
 #include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/commands/tune_feed.h"
 
 namespace freshet::ctl {
 namespace {
 
 using tuning::Estimate;
+using tuning::FeedDecision;
+using tuning::FixedFeedValues;
 using tuning::HotDecision;
 using tuning::HotScores;
 using tuning::HotValues;
@@ -91,8 +94,8 @@ UnixSeconds first_count(const ViewHistory& history) {
   return first;
 }
 
-void print_decision(const HotDecision& decision, const HotValues& current, const ViewHistory& history,
-                    bool with_table) {
+void print_decision(const HotDecision& decision, const FeedDecision& feed, const HotValues& current,
+                    const ViewHistory& history, bool with_table) {
   if (with_table) {
     std::int64_t views = 0;
     for (const auto& each : history.counts) views += each.views;
@@ -107,11 +110,13 @@ void print_decision(const HotDecision& decision, const HotValues& current, const
         marks[i] = decision.values == current ? "served now, kept" : "chosen";
     }
     print_hot_lists(decision.scores, marks);
+    print_feeds(feed);
   }
   for (const std::string& each : decision.reasons) ctl::print("{}\n", each);
+  ctl::print("{}\n", feed.reason);
 }
 
-void print_json(const HotDecision& decision, std::string_view outcome) {
+void print_json(const HotDecision& decision, const FeedDecision& feed, std::string_view outcome) {
   report_json([&](json::Writer& out) {
     out.key("outcome").string(outcome).key("has_evidence").boolean(decision.has_evidence);
     const HotValues& values = decision.values;
@@ -119,11 +124,17 @@ void print_json(const HotDecision& decision, std::string_view outcome) {
     out.key("views.default_mode").string(values.default_mode);
     out.key("trending.half_life").integer(values.trending_half_life.count());
     out.key("hot.half_life").integer(values.engagement_half_life.count());
-    out.key("views.gamma").number(values.gamma).end_object();
+    out.key("views.gamma").number(values.gamma);
+    out.key("recall.decay_scale").integer(feed.values.decay_scale.count());
+    out.key("recall.interest_weight").number(feed.values.interest_weight);
+    out.key("recall.trend_weight").number(feed.values.trend_weight).end_object();
     out.key("reasons").begin_array();
     for (const std::string& each : decision.reasons) out.string(each);
+    out.string(feed.reason);
     out.end_array().key("lists");
     write_hot_lists(out, decision.scores);
+    out.key("feeds");
+    write_feeds(out, feed.scores);
   });
 }
 
@@ -139,7 +150,8 @@ tuning::HotValues hot_values(const Settings& settings) {
           .birth_views = settings.trending.birth_views};
 }
 
-std::string tuned_text(const HotDecision& decision, UnixSeconds created, const HotValues& configured) {
+std::string tuned_text(const HotDecision& decision, UnixSeconds created, const HotValues& configured,
+                       const FeedDecision& feed, const FixedFeedValues& fixed) {
   const HotValues defaults, &values = decision.values;
   const auto is_chosen = [&](const auto HotValues::*member) {
     return values.*member != defaults.*member && values.*member != configured.*member;
@@ -148,6 +160,7 @@ std::string tuned_text(const HotDecision& decision, UnixSeconds created, const H
       "# Written by `freshetctl tune`, which replaces this file. To choose yourself, set the directives in\n"
       "# freshet.toml; they win.\n";
   for (const std::string& each : decision.reasons) out += "# " + each + "\n";
+  if (!feed.reason.empty()) out += "# " + feed.reason + "\n";
   out += fmt::format("format = 1\ncreated = {}\n\n{}", unix_s(created), kValues);
   if (is_chosen(&HotValues::default_model))
     out += fmt::format("hot.default_model = \"{}\"\n", values.default_model);
@@ -158,6 +171,7 @@ std::string tuned_text(const HotDecision& decision, UnixSeconds created, const H
   if (is_chosen(&HotValues::engagement_half_life))
     out += fmt::format("hot.half_life = {}\n", values.engagement_half_life.count());
   if (is_chosen(&HotValues::gamma)) out += fmt::format("views.gamma = {}\n", values.gamma);
+  out += tuned_feed_lines(feed.values, fixed);
   return out + tuning_checksum_line(out);
 }
 
@@ -240,8 +254,10 @@ Result<int> run_tune(const TuneOptions& options, const Target& target) {
   const HotValues current = hot_values(*settings);
   HotDecision decision = tune_hot_lists(*history, current);
   const HotValues configured = keep_configured(decision, current, loaded->sources, settings->tune_file);
+  const FixedFeedValues fixed = fixed_feed_values(loaded->sources, settings->tune_file);
+  const FeedDecision feed = decide_feed(*settings, fixed, *history, decision.values, now);
   const auto previous = load_tuning(file, now);
-  const std::string after = tuned_text(decision, now, configured);
+  const std::string after = tuned_text(decision, now, configured, feed, fixed);
   const bool is_same = previous && values_of(before) == values_of(after);
   const bool writes = !options.dry_run && !(options.if_due && is_young && is_same);
   if (writes) {
@@ -249,10 +265,10 @@ Result<int> run_tune(const TuneOptions& options, const Target& target) {
   }
   const std::string_view outcome = options.dry_run ? "dry_run" : is_same ? "kept" : "changed";
   if (options.json) {
-    print_json(decision, outcome);
+    print_json(decision, feed, outcome);
     return 0;
   }
-  print_decision(decision, current, *history, !options.quiet);
+  print_decision(decision, feed, current, *history, !options.quiet);
   if (writes) ctl::print("{} written\n", file);
   return 0;
 }

@@ -1,12 +1,13 @@
-// freshetctl tune: chooses the hot list that is served by default, and its parameters, by how well
-// each list would have predicted what was read on this site, and writes the choice to a file that
-// the service loads.
+// freshetctl tune: chooses the hot list that is served by default, its parameters, and the weights of
+// the feed, by how well each would have predicted what was read on this site, and writes the choice
+// to a file that the service loads.
 #pragma once
 
 #include <string>
 
 #include "core/base/json.h"
 #include "core/config/config.h"
+#include "core/tuning/feed_tuner.h"
 #include "core/tuning/hot_tuner.h"
 #include "scripts/ctl/commands/target.h"
 
@@ -35,7 +36,8 @@ tuning::HotValues keep_configured(tuning::HotDecision& decision, const tuning::H
 // recognized. The values are those that are neither the defaults nor in `configured`, which the
 // administrator set and may remove again.
 std::string tuned_text(const tuning::HotDecision& decision, UnixSeconds created,
-                       const tuning::HotValues& configured = {});
+                       const tuning::HotValues& configured = {}, const tuning::FeedDecision& feed = {},
+                       const tuning::FixedFeedValues& fixed = {});
 
 // Prints the lists with their quality, best first. `marks`: by list, printed at the end of its row.
 void print_hot_lists(const tuning::HotScores& scores, const std::vector<std::string>& marks);

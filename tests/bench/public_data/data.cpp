@@ -14,6 +14,7 @@
 #include "core/recommend/affinity_scorer.h"
 #include "core/training/training_source.h"
 #include "core/training/validation.h"
+#include "core/tuning/scratch_folder.h"
 
 namespace freshet::bench {
 namespace {
@@ -102,18 +103,6 @@ training::TrainingData training_data(std::span<const std::vector<std::uint32_t>>
   return data;
 }
 
-ScratchFolder::ScratchFolder(const std::filesystem::path& below) {
-  std::string pattern = (below / "freshet-evaluate-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr)
-    throw std::runtime_error("cannot create a folder in " + below.string());
-  path_ = pattern;
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 recommend::RankingSettings trend_by_views(double cf_weight) {
   recommend::RankingSettings settings;
   settings.cf_weight = cf_weight;
@@ -125,7 +114,7 @@ recommend::RankingSettings trend_by_views(double cf_weight) {
 
 Result<TrainingRun> train_from_database(const training::TrainingData& data, const TrainSettings& settings,
                                         const Progress& progress) {
-  const ScratchFolder folder(std::filesystem::temp_directory_path());
+  const tuning::ScratchFolder folder(std::filesystem::temp_directory_path());
   const std::string path = (folder.path() / "items.db").string();
   {
     FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kWrite));

@@ -43,19 +43,6 @@ struct TrainingRun {
 Result<TrainingRun> train_from_database(const training::TrainingData& data, const TrainSettings& settings,
                                         const Progress& progress);
 
-// A new folder in `below`, removed with its contents by the destructor.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const std::filesystem::path& below);
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 struct Accuracy {
   double recall = 0, ndcg = 0;  // at 20, mean over readers with relevant items
 };

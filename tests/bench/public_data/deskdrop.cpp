@@ -17,6 +17,7 @@
 #include "core/training/ranking/compare_rankings.h"
 #include "core/training/train.h"
 #include "core/training/validation.h"
+#include "core/tuning/scratch_folder.h"
 #include "scripts/ctl/evaluate/offline_metrics.h"
 #include "scripts/ctl/replay/csv.h"
 #include "tests/bench/public_data/data.h"
@@ -261,7 +262,7 @@ class Prequential {
   const training::TrainingData& data_;
   EventReplay past_, example_past_, comparison_past_;  // the latter two advance within a day
   const Progress& progress_;
-  const ScratchFolder folder_{std::filesystem::temp_directory_path()};
+  const tuning::ScratchFolder folder_{std::filesystem::temp_directory_path()};
   training::RerankDataset examples_;
   training::RankingComparison comparison_;  // of days that the re-ranker has not learned from
   model::ChosenRanking ranking_;

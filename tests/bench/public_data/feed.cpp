@@ -1,13 +1,7 @@
-// Quality of the feed on public data: what a refresh at midnight would put on a reader's first
-// page, compared with what the reader opened on that day. Uses the search index, recall, the order
-// by trend and the default settings of the service; Redis is not used.
-//
-// Moments: midnight UTC. Readers: those with an event before it. Candidates: items published before
-// it that the reader has not touched. Relevant (binary): candidates that the reader touches on that
-// day. Metric: NDCG@20, the mean over (reader, day) with a relevant item. The index holds the items
-// published before the moment; interests are the reader's newest 20 items; the hottest items are
-// the first 100 by the trending model with its default half-life, over all events before the
-// moment.
+// Quality of the feed on public data (core/tuning/feed_scores.h): what a refresh at midnight would
+// put on a reader's first page, compared with what the reader opened on that day, under the default
+// settings. The mean over all cases. The hottest items are the first 100 by the trending model with
+// its default half-life, over all events before the moment.
 //
 // feed-stackexchange: events of the sample by readers with an account (questions, answers,
 // comments, favorites, accepted answers); votes are anonymous and count for the trend only. From
@@ -21,14 +15,15 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 #include "core/base/json.h"
-#include "core/feed/recall.h"
-#include "core/feed/smart_feed.h"
-#include "core/search/search_index.h"
-#include "core/training/validation.h"
+#include "core/tuning/feed_scores.h"
+#include "core/tuning/scratch_folder.h"
 #include "scripts/ctl/replay/csv.h"
 #include "tests/bench/public_data/data.h"
 #include "tests/bench/public_data/sets.h"
@@ -37,7 +32,7 @@ namespace freshet::bench {
 namespace {
 
 constexpr std::int64_t kDay = 86400;
-constexpr std::size_t kMaxInterests = 20, kHotItems = 100;
+constexpr std::size_t kHotItems = 100;
 
 struct Event {
   std::int64_t at = 0;
@@ -50,33 +45,21 @@ struct Site {
   std::vector<Event> events;  // in order of time
 };
 
-// A ranking to compare, with NDCG@20 by case.
+// A ranking to compare.
 struct Variant {
   std::string name;
-  RecallSettings settings;
-  std::vector<double> ndcg = {};
+  tuning::FeedCandidate values;
 };
 
-RecallSettings recall_settings(seconds scale, double interest_weight, double trend_weight) {
-  RecallSettings out;
-  out.decay_scale = scale;
-  out.interest_weight = interest_weight;
-  out.trend_weight = trend_weight;
-  return out;
-}
-
 std::vector<Variant> variants() {
-  const RecallSettings defaults;
-  std::vector<Variant> out{{"newest", recall_settings(defaults.decay_scale, 1e-9, 0)}};
-  for (const int days : {1, 7}) {
-    out.push_back(
-        {fmt::format("matches first, scale {} d", days), recall_settings(std::chrono::days(days), 0, 0)});
-  }
+  const tuning::FeedCandidate defaults;
+  std::vector<Variant> out{{"newest", {defaults.decay_scale, 1e-9, 0}}};
+  for (const int days : {1, 7})
+    out.push_back({fmt::format("matches first, scale {} d", days), {std::chrono::days(days), 0, 0}});
   for (const double interest : {.005, .01, .02, .05, .1}) {
-    for (const double trend : {0., .02, .05, .1, .2, .5, 1.}) {
-      out.push_back({fmt::format("interests {}, trend {}", interest, trend),
-                     recall_settings(defaults.decay_scale, interest, trend)});
-    }
+    for (const double trend : {0., .02, .05, .1, .2, .5, 1.})
+      out.push_back(
+          {fmt::format("interests {}, trend {}", interest, trend), {defaults.decay_scale, interest, trend}});
   }
   out.push_back({"served", defaults});
   return out;
@@ -86,60 +69,42 @@ class FeedEvaluation {
  public:
   FeedEvaluation(Site site, const Progress& progress)
       : site_(std::move(site)), progress_(progress), variants_(variants()) {
-    for (const Variant& each : variants_) {
-      Settings settings;
-      settings.search.index = (folder_.path() / "index").string();
-      settings.recall = each.settings;
-      settings.recall.budget = milliseconds(0);  // no limit: results do not depend on the machine
-      settings_.push_back(std::move(settings));
-    }
     std::ranges::stable_sort(site_.events, {}, &Event::at);
     by_date_.resize(site_.items.size());
-    for (std::uint32_t i = 0; i < by_date_.size(); ++i) {
-      by_date_[i] = i;
-      numbers_.emplace(site_.items[i].id, i);
-    }
+    std::iota(by_date_.begin(), by_date_.end(), 0U);
     std::ranges::sort(by_date_, {}, [&](std::uint32_t item) { return site_.items[item].published_at; });
   }
 
   // Measures the days from `first` on, counted from the first event.
   Result<void> run(std::int64_t first) {
-    FRESHET_TRY(index, search::SearchIndex::open(settings_.front().search));
-    std::vector<std::unique_ptr<feed::BlockingRecall>> recalls;
-    for (const Settings& each : settings_) recalls.push_back(std::make_unique<feed::BlockingRecall>(each));
     const std::int64_t begin = site_.events.front().at / kDay, end = site_.events.back().at / kDay + 1;
-    std::size_t indexed = 0, past = 0;
-    for (std::int64_t day = begin; day < end; ++day) {
-      progress_("feed by day", static_cast<double>(day - begin) / static_cast<double>(end - begin));
-      const UnixSeconds now(seconds(day * kDay));
-      for (; indexed < by_date_.size() && site_.items[by_date_[indexed]].published_at < now; ++indexed) {
-        if (auto ok = (*index)->put(site_.items[by_date_[indexed]]); !ok) return ok;
-      }
-      if (auto ok = (*index)->commit(); !ok) return ok;
-      std::size_t tomorrow = past;
-      while (tomorrow < site_.events.size() && site_.events[tomorrow].at < (day + 1) * kDay) ++tomorrow;
-      if (day - begin >= first) {
-        const auto hot = hottest(now, past);
-        for (const auto& [reader, relevant] : cases(now, past, tomorrow)) {
-          days_.push_back(day - begin);
-          for (std::size_t i = 0; i < variants_.size(); ++i) {
-            FRESHET_TRY(page, first_page(*recalls[i], variants_[i].settings, reader, now, hot));
-            variants_[i].ndcg.push_back(training::ndcg(*page, relevant));
-          }
-        }
-      }
-      for (; past < tomorrow; ++past) touch(site_.events[past]);
-    }
+    const tuning::FeedHistory history = history_from(begin + first);
+    const tuning::FeedSource source{
+        .item = [&](std::uint32_t item) -> Result<std::optional<items::Item>> {
+          return site_.items[by_date_[item]];
+        },
+        .hottest =
+            [&](UnixSeconds now) {
+              progress_("feed by day",
+                        static_cast<double>(unix_s(now) / kDay - begin) / static_cast<double>(end - begin));
+              return hottest(now);
+            }};
+    std::vector<tuning::FeedCandidate> candidates;
+    for (const Variant& each : variants_) candidates.push_back(each.values);
+    const tuning::ScratchFolder folder{std::filesystem::temp_directory_path()};
+    FRESHET_TRY(scores, tuning::score_feed(history, source, candidates, Settings(), folder.path()));
+    scores_ = *std::move(scores);
+    for (const UnixSeconds day : scores_.days) days_.push_back(unix_s(day) / kDay - begin);
     return {};
   }
 
   // Mean NDCG@20 of a variant over the cases of days in [from, until).
-  double mean(const Variant& variant, std::int64_t from, std::int64_t until) const {
+  double mean(std::size_t variant, std::int64_t from, std::int64_t until) const {
     double sum = 0;
     std::size_t count = 0;
     for (std::size_t i = 0; i < days_.size(); ++i) {
       if (days_[i] < from || days_[i] >= until) continue;
-      sum += variant.ndcg[i];
+      sum += scores_.ndcg[variant][i];
       ++count;
     }
     return sum / static_cast<double>(std::max<std::size_t>(count, 1));
@@ -149,40 +114,39 @@ class FeedEvaluation {
   std::int64_t last_day() const { return days_.empty() ? 0 : days_.back(); }
 
  private:
-  struct Reader {
-    std::vector<std::uint32_t> items;  // newest touch last, without duplicates
-  };
-
-  void touch(const Event& event) {
-    if (event.reader.empty()) return;
-    auto& items = readers_[event.reader].items;
-    std::erase(items, event.item);
-    items.push_back(event.item);
-  }
-
-  // Relevant items, ascending, by reader.
-  std::map<std::string, std::vector<std::uint32_t>> cases(UnixSeconds now, std::size_t from,
-                                                          std::size_t until) const {
-    std::map<std::string, std::set<std::uint32_t>> relevant;
-    for (std::size_t i = from; i < until; ++i) {
-      const Event& event = site_.events[i];
-      const auto reader = readers_.find(event.reader);
-      if (reader == readers_.end() || site_.items[event.item].published_at >= now) continue;
-      if (std::ranges::find(reader->second.items, event.item) != reader->second.items.end()) continue;
-      relevant[event.reader].insert(event.item);
+  // All readers with an account, and their visits from this day on.
+  tuning::FeedHistory history_from(std::int64_t first_day) const {
+    tuning::FeedHistory out;
+    std::vector<std::uint32_t> numbers(by_date_.size());
+    for (const std::uint32_t item : by_date_) {
+      numbers[item] = static_cast<std::uint32_t>(out.items.size());
+      out.items.push_back({site_.items[item].id, site_.items[item].published_at});
     }
-    std::map<std::string, std::vector<std::uint32_t>> out;
-    for (const auto& [reader, items] : relevant) out[reader].assign(items.begin(), items.end());
+    std::map<std::string, std::uint32_t> readers;
+    std::set<std::pair<std::int64_t, std::string>> visits;  // by day
+    for (const Event& event : site_.events) {
+      if (event.reader.empty()) continue;
+      const auto [reader, is_new] =
+          readers.emplace(event.reader, static_cast<std::uint32_t>(out.readers.size()));
+      if (is_new) out.readers.emplace_back();
+      out.readers[reader->second].push_back({UnixSeconds(seconds(event.at)), numbers[event.item]});
+      if (event.at / kDay >= first_day) visits.emplace(event.at / kDay, event.reader);
+    }
+    for (const auto& [day, reader] : visits)
+      out.visits.push_back({UnixSeconds(seconds(day * kDay)), readers.at(reader)});
     return out;
   }
 
-  std::vector<ItemId> hottest(UnixSeconds now, std::size_t events) const {
+  std::vector<ItemId> hottest(UnixSeconds now) const {
     const auto half_life = static_cast<double>(TrendingSettings{}.half_life.count());
     const auto decayed = [&](std::int64_t at) {
       return std::exp2(-static_cast<double>(unix_s(now) - at) / half_life);
     };
     std::vector<double> sums(site_.items.size(), 0);
-    for (std::size_t i = 0; i < events; ++i) sums[site_.events[i].item] += decayed(site_.events[i].at);
+    for (const Event& event : site_.events) {
+      if (event.at >= unix_s(now)) break;
+      sums[event.item] += decayed(event.at);
+    }
     std::vector<std::uint32_t> order;
     for (const std::uint32_t item : by_date_) {
       if (site_.items[item].published_at >= now) break;
@@ -197,37 +161,12 @@ class FeedEvaluation {
     return out;
   }
 
-  Result<std::vector<std::uint32_t>> first_page(feed::BlockingRecall& recall, const RecallSettings& settings,
-                                                const std::string& name, UnixSeconds now,
-                                                const std::vector<ItemId>& hot) const {
-    const std::vector<std::uint32_t>& touched = readers_.at(name).items;
-    std::vector<feed::Interest> interests;
-    for (auto each = touched.rbegin(); each != touched.rend() && interests.size() < kMaxInterests; ++each)
-      interests.push_back({site_.items[*each].id});
-    feed::RecallQuery query{{}, feed::weigh_interests(interests), now, 0};
-    query.size = static_cast<std::size_t>(settings.size);
-    query.interest_weight = settings.interest_weight;
-    FRESHET_TRY(found, recall.search(query));
-    feed::order_by_trend(found->candidates, hot, settings.trend_weight);
-    std::vector<std::uint32_t> out;
-    for (const feed::Candidate& each : found->candidates) {
-      const std::uint32_t item = numbers_.at(each.item);
-      if (std::ranges::find(touched, item) != touched.end()) continue;
-      out.push_back(item);
-      if (out.size() == training::kListLength) break;
-    }
-    return out;
-  }
-
   Site site_;
   const Progress& progress_;
-  const ScratchFolder folder_{std::filesystem::temp_directory_path()};
-  std::vector<Settings> settings_;
-  std::vector<Variant> variants_;
+  const std::vector<Variant> variants_;
   std::vector<std::uint32_t> by_date_;  // items, oldest first
-  std::unordered_map<ItemId, std::uint32_t> numbers_;
-  std::unordered_map<std::string, Reader> readers_;
-  std::vector<std::int64_t> days_;  // of the cases
+  tuning::FeedScores scores_;           // of variants_
+  std::vector<std::int64_t> days_;      // of the cases
 };
 
 Result<Site> read_sample(const std::filesystem::path& folder) {
@@ -306,13 +245,15 @@ Result<EvaluationReport> evaluate_feed_stackexchange(const std::string& director
   if (auto ok = evaluation.run(kFirstDay); !ok) return tl::unexpected(ok.error());
   EvaluationReport report(
       "stackexchange-site (as scripts/make-sample writes it): the feed at midnight from day 28 on");
-  for (const Variant& each : evaluation.variants_measured()) {
-    const bool is_served = &each == &evaluation.variants_measured().back();
-    Metric metric{is_served ? "feed" : "", "ndcg@20 " + each.name, evaluation.mean(each, 0, kNoEnd), ""};
+  const auto& variants = evaluation.variants_measured();
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const bool is_served = i + 1 == variants.size();
+    const std::string& name = variants[i].name;
+    Metric metric{is_served ? "feed" : "", "ndcg@20 " + name, evaluation.mean(i, 0, kNoEnd), ""};
     if (is_served) metric.must = .45, metric.stretch = .48;
     report.add(metric);
-    report.add({"", "ndcg@20 until day 90 " + each.name, evaluation.mean(each, 0, kHeldOutDay), ""});
-    report.add({"", "ndcg@20 held out " + each.name, evaluation.mean(each, kHeldOutDay, kNoEnd), ""});
+    report.add({"", "ndcg@20 until day 90 " + name, evaluation.mean(i, 0, kHeldOutDay), ""});
+    report.add({"", "ndcg@20 held out " + name, evaluation.mean(i, kHeldOutDay, kNoEnd), ""});
   }
   report.note(fmt::format("{} cases", evaluation.cases_measured()));
   return report;
@@ -328,9 +269,10 @@ Result<EvaluationReport> evaluate_feed_deskdrop(const std::string& directory, co
   FeedEvaluation evaluation(*std::move(site), progress);
   if (auto ok = evaluation.run(last - first - 140); !ok) return tl::unexpected(ok.error());
   EvaluationReport report("deskdrop: the feed at midnight on the last 141 days");
-  for (const Variant& each : evaluation.variants_measured()) {
-    if (each.settings.interest_weight > 0.005 && each.name != "served") continue;  // nothing matches
-    report.add({"", "ndcg@20 " + each.name, evaluation.mean(each, 0, last), ""});
+  const auto& variants = evaluation.variants_measured();
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (variants[i].values.interest_weight > 0.005 && i + 1 < variants.size()) continue;  // nothing matches
+    report.add({"", "ndcg@20 " + variants[i].name, evaluation.mean(i, 0, last), ""});
   }
   report.note(fmt::format("{} cases", evaluation.cases_measured()));
   return report;

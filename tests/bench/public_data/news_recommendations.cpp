@@ -21,6 +21,7 @@
 
 #include "core/training/learn_rerank.h"
 #include "core/training/train.h"
+#include "core/tuning/scratch_folder.h"
 #include "scripts/ctl/evaluate/offline_metrics.h"
 #include "tests/bench/public_data/data.h"
 #include "tests/bench/public_data/reads.h"
@@ -118,7 +119,7 @@ Result<EvaluationReport> evaluate_news_recommendations(const std::string& direct
   reranked.discover_every = 0;
   strategies.push_back({"re-ranker, without discoveries", recommend::Ranker(reranked)});
   EventReplay replay(data);
-  const ScratchFolder folder(std::filesystem::temp_directory_path());
+  const tuning::ScratchFolder folder(std::filesystem::temp_directory_path());
   const UnixSeconds first_day = replay.first_day();
   EvaluationReport report(
       "news-clicks: recommendations at a reader's first click of the day, days 4 (from noon), 5 and 6");

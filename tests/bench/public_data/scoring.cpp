@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "core/tuning/scratch_folder.h"
 #include "tests/bench/public_data/data.h"
 #include "tests/bench/public_data/sets.h"
 
@@ -67,7 +68,7 @@ Result<EvaluationReport> evaluate_scoring(const std::string& directory, const Pr
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
     const std::uint32_t items = kSizes[i];
     progress(fmt::format("{} items", items), static_cast<double>(i) / kSizes.size());
-    const ScratchFolder folder(directory);
+    const tuning::ScratchFolder folder(directory);
     const auto file = folder.path() / "model";
     if (auto ok = training::write_model(synthetic_model(items, {}), file); !ok)
       return tl::unexpected(ok.error());

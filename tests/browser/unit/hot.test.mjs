@@ -294,6 +294,17 @@ test("Why? explains a row by terms that add up to its points", async (context) =
   assert.deepEqual([toggle.getAttribute("aria-expanded"), panel.hidden, page.taken()], ["false", true, []]);
 });
 
+test("Why? names the default list that freshetctl tune chose", async (context) => {
+  const tuned = { ...kStats, default_list: "trending; half_life=15m", tuned_at: kNow / 1000 - 7200 };
+  for (const [stats, text] of [[tuned, ["By default, the site’s list is trending; half_life=15m: freshetctl tune chose its settings 2 hours ago."]],
+    [{ ...tuned, tuned_at: null }, []]]) {
+    const page = await openExplained(context, () => stats);
+    await page.click(`${kEngagement} .toggle`);
+    await settle();
+    assert.deepEqual([...page.$(`${kEngagement} .why`).querySelectorAll("p")].slice(1).map((each) => each.textContent), text);
+  }
+});
+
 test("the list by views explains the exponent's part", async (context) => {
   const page = await openExplained(context, () => kStats);
   await page.click(`${kViews} .toggle`);

@@ -18,7 +18,7 @@ const kHealthy = {
   history: kHistory, "start time": kSeconds - 7200, "last reload": 0, reloads: 4, "failed reloads": 0, respawns: 0, "redis ready": 2, "total processes": 2,
   "redis breakers open": 0, "redis lost since": 0, "redis max bytes": 4194304, "redis used bytes": 1572864, "redis full": 0, "redis full in hours": 24,
   "spooled bytes": 0, recorder: "running", "recorder reason": "", "recorder holder": "host-2", "recorder lag age ms": 60000, "recorder lag entries": 12,
-  "recorder items": 12345, "hot list": "trending; half_life=15m", "hot list tuned at": kSeconds - 7200, "hot rank": 6789, "model trained at": kSeconds - 2 * 86400, "slow requests": 7, "over budget": 8, missing: "",
+  "recorder items": 12345, "hot list": "trending; half_life=15m", feed: "scale=7d; interests=0.02; trend=0.05", "hot list tuned at": kSeconds - 7200, "hot rank": 6789, "model trained at": kSeconds - 2 * 86400, "slow requests": 7, "over budget": 8, missing: "",
   refused: { limits: 5, bots: 1200, body: 0 }, "max listen queue": 64, "listen queue len": 128,
   processes: [{ pid: 11, state: "Idle", stage: "", requests: 5, "in flight": 0, "request duration": 1234, "last request memory": 1572864, "redis ready": 1 },
     { pid: 12, state: "Running", stage: "redis", requests: 6, "in flight": 1, "request duration": 50, "last request memory": 0, "redis ready": 0 }],
@@ -53,7 +53,7 @@ test("the dashboard shows facts, workers, refused requests and the top articles"
   const page = await openDashboard(context);
   assert.deepEqual(page.facts(), { Started: "2 hours ago", "Last reload": "never", Reloads: "4 (0 failed)", "Worker crashes": "0", Redis: "2 of 2 workers connected",
     "Open circuit breakers": "0", "Redis data": "present", "Redis memory": "1.5 MiB of 4.0 MiB", Spool: "0.0 MiB", Recorder: "running", "Recorder lag": "12 entries, 60 s",
-    "Items in the database": "12,345", "Hot list": "trending; half_life=15m, chosen by freshetctl tune 2 hours ago", "Articles in hot:rank": "6,789", Model: "trained 2 days ago", "Slow requests": "7", "Requests over budget": "8" });
+    "Items in the database": "12,345", "Hot list": "trending; half_life=15m, chosen by freshetctl tune 2 hours ago", Feed: "scale=7d; interests=0.02; trend=0.05", "Articles in hot:rank": "6,789", Model: "trained 2 days ago", "Slow requests": "7", "Requests over budget": "8" });
   assert.deepEqual(page.$$("#workers tr").map((row) => [...row.children].map((cell) => cell.textContent)), [
     ["pid", "state", "stage", "requests", "in flight", "busy for", "memory", "Redis"],
     ["11", "Idle", "", "5", "0", "1.2 ms", "1.5 MiB", "ready"], ["12", "Running", "redis", "6", "1", "0.1 ms", "0.0 MiB", "unavailable"]]);
