@@ -320,8 +320,12 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
     out.exhausted = exhausted;
     const std::size_t enough =
         std::max(request.limit, static_cast<std::size_t>(settings_.size) / kUnseenDivisor);
-    if (out.exhausted || out.items.size() >= enough || query.size >= max_depth || Clock::now() >= deadline)
-      co_return out;
+    if (out.exhausted || out.items.size() >= enough) co_return out;
+    const bool is_late = Clock::now() >= deadline;
+    if (query.size < max_depth && !is_late) continue;
+    if (out.items.empty() && is_late) co_return fail(ErrorCode::kUnavailable, "search_timeout");
+    out.exhausted = out.items.empty();
+    co_return out;
   }
 }
 
