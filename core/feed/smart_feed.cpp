@@ -165,8 +165,11 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
 
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   FRESHET_CO_TRY(result, co_await store_.next_page(request));
-  if (result->status == PageResult::Status::kEmpty && !request.allow_writes)
-    co_return degraded_page(Dependency::kWrites);
+  if (result->status == PageResult::Status::kEmpty && !request.allow_writes) {
+    FeedPage end = degraded_page(Dependency::kWrites);
+    end.exhausted = true;  // a refresh would show the first page again
+    co_return end;
+  }
   if (result->status == PageResult::Status::kEmpty) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;

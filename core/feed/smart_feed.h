@@ -6,7 +6,7 @@
 //
 // While writes are disabled (FeedRequest::allow_writes) a refresh returns the best items of a
 // recall without storing anything, so they may be shown again; load_more continues an existing
-// buffer.
+// buffer, and without one ends the feed.
 //
 // Items are excluded from later pages by the script that delivers them. They are then added to the
 // seen filter asynchronously, and the delivery is acknowledged. If that was lost because a worker
