@@ -81,7 +81,6 @@ Response Cors::options_response(const Request& request, const Match& match) cons
   response.status = 204;
   response.add_header("Allow", match.allow);
   if (cross_origin) {
-    add_cors_headers(request, response);
     response.add_header("Access-Control-Allow-Methods", match.allow);
     response.add_header("Access-Control-Allow-Headers", "Content-Type, Authorization, If-None-Match, Prefer");
     response.add_header("Access-Control-Max-Age", "86400");

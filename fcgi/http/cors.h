@@ -40,9 +40,9 @@ class Cors {
   // Referrer-Policy: no-referrer) counts as another site.
   bool is_foreign(const Request& request) const;
 
-  // The reply to OPTIONS. REQUIRES: match.outcome is kOptions. 204 with Allow. On public routes
-  // also with the Access-Control headers if the request's origin is allowed, or 403
-  // "origin_not_allowed" if it is not.
+  // The reply to OPTIONS, without the headers that add_cors_headers() adds to every reply.
+  // REQUIRES: match.outcome is kOptions. 204 with Allow. On public routes also with the methods
+  // and headers that are allowed if the request's origin is, or 403 "origin_not_allowed" if not.
   Response options_response(const Request& request, const Match& match) const;
 
   // Adds the headers that let the calling page read the reply; none if the origin is not allowed.

@@ -48,6 +48,9 @@ class Client:
         try:
             self._connection.request(method, path, body, send)
             response = self._connection.getresponse()
+            names = [name.lower() for name in response.headers]
+            repeated = {name for name in names if names.count(name) > 1} - {"set-cookie", "vary"}
+            assert not repeated, f"{method} {path}: {repeated}"  # browsers reject some of these
             return Reply(response, response.read(), time.monotonic() - began)
         except BaseException:
             self._connection.close()

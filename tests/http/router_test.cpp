@@ -128,10 +128,8 @@ TEST_CASE("a preflight from a listed origin is 204 with the allowed methods", "[
   const Response response = preflight("https://www.example.org", "/api/track", {"https://www.example.org"});
   CHECK(response.status == 204);
   CHECK(response.body.empty());
-  CHECK(response.headers.find("Access-Control-Allow-Origin: https://www.example.org\r\n") !=
-        std::string::npos);
   CHECK(response.headers.find("Access-Control-Allow-Methods: POST, OPTIONS\r\n") != std::string::npos);
-  CHECK(response.headers.find("Vary: Origin\r\n") != std::string::npos);
+  CHECK(response.headers.find("Access-Control-Allow-Origin") == std::string::npos);  // add_cors_headers()
 }
 
 TEST_CASE("a preflight from another origin is 403 and allows no origin", "[cors]") {
