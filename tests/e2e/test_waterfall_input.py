@@ -116,7 +116,7 @@ def test_a_bad_follow_is_named(service, members, code, member):
 
 def test_bad_removals_and_methods_are_refused(service):
     internal = service.internal()
-    assert_problem(internal.delete("/api/waterfall/discover/i"), 400, "bad_id", "customerId")
+    assert_problem(internal.delete("/api/waterfall/discover/i"), 400, "bad_id", "userId")
     assert_problem(internal.delete("/api/waterfall/discover/i", query={"customerId": "a\tb"}), 400, "bad_id", "customerId")
     assert_problem(internal.delete("/api/waterfall/discover/a%09b", query={"customerId": "r"}), 400, "bad_id", "itemId")
     assert_problem(internal.delete("/api/follows", query={"follower": "r"}), 400, "bad_id", "author")
