@@ -203,6 +203,22 @@ TEST_CASE_METHOD(MergeFixture, "a merge does not wait for room in the stream", "
   CHECK(command("ZCARD", keys().followed_authors(kGuest.view())).integer() == 0);
 }
 
+TEST_CASE_METHOD(MergeFixture, "a merge keeps every follow, even beyond the limit", "[recorder]") {
+  settings.timeline.max_follows = 2;
+  const auto follow = [&](const ReaderId& reader, const char* author, std::int64_t at) {
+    command("ZADD", keys().followed_authors(reader.view()), 0, author);
+    command("ZADD", keys().followers(author), 1, reader.view());
+    command("XADD", keys().partition(0).stream(), "*", "op", "follow", "reader", reader.view(), "author",
+            author, "at", at);
+  };
+  follow(kAnn, "ann-1", 100), follow(kAnn, "both", 300);
+  follow(kGuest, "both", 200), follow(kGuest, "guest-1", 400);
+  merge(kGuest, kAnn);
+  CHECK(command("ZCARD", keys().followed_authors(kAnn.view())).integer() == 3);
+  CHECK(command("ZCARD", keys().followed_authors(kGuest.view())).integer() == 0);
+  CHECK(command("ZCARD", keys().followers("guest-1")).integer() == 1);
+}
+
 TEST_CASE_METHOD(MergeFixture, "a merge that Redis refuses is tried again and delays no other job",
                  "[recorder]") {
   const ReaderId other = ReaderId::trusted("other"), last = ReaderId::trusted("last");
