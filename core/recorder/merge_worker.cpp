@@ -165,10 +165,11 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   FRESHET_TRY(views, redis::run_sync(readers_.merge_views(from, to)));
   FRESHET_TRY(records, redis::run_sync(readers::copy_records(redis_, settings_, keys_, from, to)));
   FRESHET_TRY(timeline_items, move_timelines(job));
+  FRESHET_TRY(rows, move_rows(job, records->dismissals, database));
+  // After the rows, which keep the times of the follows.
   FRESHET_TRY(follows, move_follows(job));
   if (auto ok = add_seen_names(job); !ok) return ok;
   FRESHET_TRY(pages, unacknowledged_pages(from));
-  FRESHET_TRY(rows, move_rows(job, records->dismissals, database));
 
   const std::array<std::int64_t, readers::kMovedKinds.size()> moved{
       *views, std::ssize(records->interactions), std::ssize(records->dismissals), *timeline_items, *follows,

@@ -203,7 +203,8 @@ TEST_CASE_METHOD(MergeFixture, "a merge does not wait for room in the stream", "
   CHECK(command("ZCARD", keys().followed_authors(kGuest.view())).integer() == 0);
 }
 
-TEST_CASE_METHOD(MergeFixture, "a merge keeps every follow, even beyond the limit", "[recorder]") {
+TEST_CASE_METHOD(MergeFixture, "a merge keeps every follow, even beyond the limit, with its time",
+                 "[recorder]") {
   settings.timeline.max_follows = 2;
   const auto follow = [&](const ReaderId& reader, const char* author, std::int64_t at) {
     command("ZADD", keys().followed_authors(reader.view()), 0, author);
@@ -217,6 +218,12 @@ TEST_CASE_METHOD(MergeFixture, "a merge keeps every follow, even beyond the limi
   CHECK(command("ZCARD", keys().followed_authors(kAnn.view())).integer() == 3);
   CHECK(command("ZCARD", keys().followed_authors(kGuest.view())).integer() == 0);
   CHECK(command("ZCARD", keys().followers("guest-1")).integer() == 1);
+  std::set<std::string> rows;
+  REQUIRE(open_database()->readers().for_each_follow([&](const readers::Follow& each) {
+    rows.insert(each.reader.str() + " " + each.author.str() + " " + std::to_string(unix_s(each.at)));
+    return Result<void>();
+  }));
+  CHECK(rows == std::set<std::string>{"ann ann-1 100", "ann both 300", "ann guest-1 400"});
 }
 
 TEST_CASE_METHOD(MergeFixture, "a merge that Redis refuses is tried again and delays no other job",
