@@ -323,6 +323,8 @@ redis::Pipeline MergeWorker::completion_commands(const std::vector<MergeJob>& do
     if (!contains(done, each.merge)) continue;
     out.add("HSET", keys_.job(each.merge.job_id), "state", each.has_failed ? "failed" : "done", "done", 1,
             "failed", each.has_failed ? 1 : 0);
+    if (pseudonyms_.erasure && !each.has_failed)
+      out.add("UNLINK", keys_.merge_guard(pseudonyms_.erasure(each.merge.from)));
   }
   return out;
 }

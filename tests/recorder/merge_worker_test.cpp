@@ -301,6 +301,16 @@ TEST_CASE_METHOD(MergeFixture, "items that the account's timeline cannot take st
   CHECK(command("ZCARD", source).integer() == 2);
 }
 
+TEST_CASE_METHOD(MergeFixture, "once a merge is done, the visitor can be merged again at once",
+                 "[recorder]") {
+  const std::string guard = keys().merge_guard(pseudonyms.erasure(kGuest));
+  command("SET", guard, 1);
+  like(kGuest, "a");
+  merge(kGuest, kAnn);
+  CHECK(likes(kAnn) == Items{"a"});
+  CHECK(command("EXISTS", guard).integer() == 0);
+}
+
 TEST_CASE_METHOD(MergeFixture, "a merge into an account ends only a redirect that leads back", "[recorder]") {
   const ReaderId visitor = ReaderId::trusted("visitor"), bob = ReaderId::trusted("bob");
   merge(kAnn, bob);
