@@ -32,9 +32,11 @@ bool contains(const std::vector<MergeJob>& jobs, const MergeJob& job) {
   return std::ranges::any_of(jobs, [&](const MergeJob& each) { return each.entry == job.entry; });
 }
 
-// The entries of a merge are few, and a merge that waits for room would hold up the stream.
-Settings without_stream_limit(Settings settings) {
+// The entries of a merge are few, and a merge that waits for room would hold up the stream. Follows
+// beyond waterfall.max_follows would be lost.
+Settings without_limits(Settings settings) {
   settings.recorder.stream_max_len = std::numeric_limits<std::int64_t>::max() / 2;
+  settings.timeline.max_follows = std::numeric_limits<int>::max();
   return settings;
 }
 
@@ -49,7 +51,7 @@ MergeWorker::MergeWorker(const Settings& settings, redis::Endpoint endpoint,
       settle_time_(settle),
       no_queue_(std::make_unique<NoQueue>()),
       readers_(redis_, *no_queue_, settings_, keys_, no_id),
-      follows_(redis_, without_stream_limit(settings_), keys_, no_id) {}
+      follows_(redis_, without_limits(settings_), keys_, no_id) {}
 
 void MergeWorker::add(std::vector<MergeJob> merges) {
   for (MergeJob& each : merges) {
@@ -163,10 +165,11 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   FRESHET_TRY(views, redis::run_sync(readers_.merge_views(from, to)));
   FRESHET_TRY(records, redis::run_sync(readers::copy_records(redis_, settings_, keys_, from, to)));
   FRESHET_TRY(timeline_items, move_timelines(job));
+  FRESHET_TRY(rows, move_rows(job, records->dismissals, database));
+  // After the rows, which keep the times of the follows.
   FRESHET_TRY(follows, move_follows(job));
   if (auto ok = add_seen_names(job); !ok) return ok;
   FRESHET_TRY(pages, unacknowledged_pages(from));
-  FRESHET_TRY(rows, move_rows(job, records->dismissals, database));
 
   const std::array<std::int64_t, readers::kMovedKinds.size()> moved{
       *views, std::ssize(records->interactions), std::ssize(records->dismissals), *timeline_items, *follows,
@@ -247,22 +250,18 @@ Result<std::int64_t> MergeWorker::move_timelines(const MergeJob& job) {
   return moved;
 }
 
-// Follows beyond the target's limit are dropped.
 Result<std::int64_t> MergeWorker::move_follows(const MergeJob& job) {
   if (is_anonymous_reader(job.from)) return 0;
   FRESHET_TRY(authors, redis::run_sync(follows_.followed_authors(job.from)));
-  std::int64_t moved = 0;
   for (const AuthorId& each : *authors) {
-    const auto followed = redis::run_sync(follows_.follow(job.to, each));
-    if (!followed && followed.error().code != ErrorCode::kConflict) return tl::unexpected(followed.error());
+    if (auto ok = redis::run_sync(follows_.follow(job.to, each)); !ok) return tl::unexpected(ok.error());
     // Before unfollow(): a restart finds only the authors who are still followed.
     redis::Pipeline removal;
     removal.add("ZREM", keys_.followers(each.view()), job.from.view());
     if (auto ok = redis_.call_all(removal); !ok) return tl::unexpected(ok.error());
     if (auto ok = redis::run_sync(follows_.unfollow(job.from, each)); !ok) return tl::unexpected(ok.error());
-    moved += followed ? 1 : 0;
   }
-  return moved;
+  return std::ssize(*authors);
 }
 
 // The source's name in the seen filter, and those of readers who were merged into it.
@@ -324,6 +323,8 @@ redis::Pipeline MergeWorker::completion_commands(const std::vector<MergeJob>& do
     if (!contains(done, each.merge)) continue;
     out.add("HSET", keys_.job(each.merge.job_id), "state", each.has_failed ? "failed" : "done", "done", 1,
             "failed", each.has_failed ? 1 : 0);
+    if (pseudonyms_.erasure && !each.has_failed)
+      out.add("UNLINK", keys_.merge_guard(pseudonyms_.erasure(each.merge.from)));
   }
   return out;
 }

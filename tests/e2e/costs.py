@@ -158,6 +158,8 @@ def row(operation, cost):
     bucket = f"`limits.{operation.bucket}_rate`" if operation.bucket else "nginx's rate limit per address"
     if "unknown" in operation.label:
         bucket += ", 100 articles per network and day"
+    if operation.name == "eraseVisitor":
+        bucket += ", `limits.anonymous_per_network`"
     if operation.name in ("track", "view", "look", "dismiss"):
         bucket += ", event ids of a network"
     return (f"| {operation.label} | {max(0, cost.bytes):,.0f} | {format_duration(cost.ttl_s)} | {cost.aof:,.0f} | {cost.worker_us:,.0f} + {cost.redis_us:,.0f} | {bucket} |")
