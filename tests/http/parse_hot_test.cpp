@@ -98,6 +98,35 @@ TEST_CASE("an item has up to a hundred tags of 2 KiB together", "[items]") {
   CHECK(test::error_of(large).member == "tags");
 }
 
+TEST_CASE("white space in tags is cleaned as it is in titles, rather than refused", "[items]") {
+  const auto item = parse_body(R"("tags":["New\u00a0York","東京\u3000大学"," News","New York"])");
+  REQUIRE(item);
+  CHECK(item->tags ==
+        std::vector{TagName::trusted("New York"), TagName::trusted("東京 大学"), TagName::trusted("News")});
+  CHECK(parse("tag=New%C2%A0York")->query.tag.str() == "new york");
+}
+
+TEST_CASE("every author that an item may have can be followed under the name shown", "[items]") {
+  for (const std::string name : {"東京\u3000太郎", "Ann\u00a0Lee", "\u200eAnn", "Donau\u00addampf", " Ann ",
+                                 R"(Ann\tLee)", "Ann\u2028Lee", "\u00a8x"}) {
+    INFO(name);
+    const auto item = parse_body(R"("author":")" + name + "\"");
+    REQUIRE(item);
+    const auto followed = AuthorId::parse(item->author, "author");
+    REQUIRE(followed);
+    std::string buffer;
+    CHECK(author_key(item->author_id, item->author, buffer) == followed->view());
+  }
+  for (const char* none :
+       {R"("author":"  ")", R"("author":"\u200b")", R"("author":"\u3000","author_id":"u1")"})
+    CHECK(parse_body(none)->author.empty());
+  // 170 letters that fold to 33 bytes each.
+  std::string grows;
+  for (int i = 0; i < 170; ++i) grows += "\xEF\xB7\xBA";
+  CHECK(test::error_of(parse_body(R"("author":")" + grows + "\"")).member == "author");
+  CHECK(parse_body(R"("author_id":"u1","author":")" + grows + "\"")->author == grows);
+}
+
 TEST_CASE("an author's id is kept as it was put and must have a key", "[items]") {
   CHECK(parse_body(R"("author":"Ann","author_id":"U:1")")->author_id == "U:1");
   CHECK(parse_body(R"("author_id":7)")->author_id == "7");
