@@ -41,6 +41,16 @@ Result<std::size_t> check_characters(std::string_view text, std::string_view mem
   return characters;
 }
 
+bool has_dot_segment(std::string_view id) {
+  for (std::size_t begin = 0; begin <= id.size();) {
+    const std::size_t end = std::min(id.find('/', begin), id.size());
+    const std::string_view segment = id.substr(begin, end - begin);
+    if (segment == "." || segment == "..") return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<std::string> parse_id(std::string_view text, std::string_view member) {
@@ -48,6 +58,7 @@ Result<std::string> parse_id(std::string_view text, std::string_view member) {
   const auto too_long = [&] { return bad_id(member, noun + " must not exceed 512 bytes"); };
   if (text.size() > kMaxInputBytes) return too_long();
   if (auto ok = check_characters(text, member, noun); !ok) return tl::unexpected(ok.error());
+  if (has_dot_segment(text)) return bad_id(member, noun + R"( must not contain the segment "." or "..")");
   std::string id = utf8::to_nfc(text);
   if (id.size() > kMaxIdBytes) return too_long();
   return id;

@@ -3,7 +3,8 @@
 //
 // An id is 1–512 bytes of UTF-8 in Normalization Form C; parse() normalizes. It contains no control
 // characters, no white space other than single-byte spaces inside, and no invisible characters
-// other than zero-width joiners. Ids are compared bytewise. Since ids contain no control
+// other than zero-width joiners. None of its segments between slashes is "." or "..", which HTTP
+// clients and servers resolve in paths. Ids are compared bytewise. Since ids contain no control
 // characters, these serve to tell ids apart from what is stored with them:
 //   U+001F  separates ids in lists (kIdSeparator)
 //   U+001E  marks values that are stored where ids are but are not ids: the marks of timelines and

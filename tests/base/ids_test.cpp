@@ -78,7 +78,8 @@ TEST_CASE("ids are kept unchanged, whatever script they use", "[ids]") {
                            "a?b=c",
                            "%s%n",
                            "<script>",
-                           "..",
+                           "...",
+                           ".a/..b/c..",
                            "[a-z]",
                            "*",
                            "HLL",
@@ -99,6 +100,14 @@ TEST_CASE("ids are kept unchanged, whatever script they use", "[ids]") {
     check_accepted(text);
     CHECK(ItemId::parse(text, "id")->str() == text);
   }
+}
+
+TEST_CASE("segments that a path would lose are rejected", "[ids]") {
+  for (const char* text :
+       {".", "..", "./a", "../a", "a/.", "a/..", "a/../b", "/..", "../", "a/../../../../b"})
+    check_rejected(text);
+  for (const char* text : {"...", ".a", "a.", "/", "//", "a//b", ".hidden/x", "a/..b", "..\\a"})
+    check_accepted(text);
 }
 
 TEST_CASE("control characters are rejected, including C1 and DEL", "[ids]") {
