@@ -123,20 +123,28 @@ Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, co
 }
 
 Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
-  const auto given = target.parameter("ids");
-  if (!given || given->empty())
-    return fail(ErrorCode::kInvalid, "bad_parameter", "ids",
-                "1 to 100 ids, separated by commas, are required");
   std::vector<ItemId> ids;
-  std::string_view rest = *given;
-  for (;;) {
-    const std::size_t comma = rest.find(',');
-    FRESHET_TRY(id, ItemId::parse(rest.substr(0, comma), "ids"));
+  const auto add = [&ids](std::string_view text, std::string_view member) -> Result<void> {
+    FRESHET_TRY(id, ItemId::parse(text, member));
     if (std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(std::move(*id));
-    if (ids.size() > kMaxLimit) return fail(ErrorCode::kInvalid, "bad_parameter", "ids", "at most 100 ids");
-    if (comma == std::string_view::npos) return ids;
-    rest.remove_prefix(comma + 1);
+    if (ids.size() > kMaxLimit)
+      return fail(ErrorCode::kInvalid, "bad_parameter", std::string(member), "at most 100 ids");
+    return {};
+  };
+  const std::string_view list = target.parameter("ids").value_or("");
+  for (std::size_t begin = 0; !list.empty() && begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (auto ok = add(list.substr(begin, end - begin), "ids"); !ok) return tl::unexpected(ok.error());
+    begin = end + 1;
   }
+  for (const auto& [name, value] : target.parameters()) {
+    if (name != "id") continue;
+    if (auto ok = add(value, name); !ok) return tl::unexpected(ok.error());
+  }
+  if (ids.empty())
+    return fail(ErrorCode::kInvalid, "bad_parameter", "ids",
+                "1 to 100 ids are required, as id=a&id=b or ids=a,b");
+  return ids;
 }
 
 namespace {

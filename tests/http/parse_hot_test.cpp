@@ -60,6 +60,35 @@ TEST_CASE("a past moment is accepted for 14 days where it is supported", "[hot]"
   CHECK(test::error_of(parse_at(3600, kAccept)).reason == "bad_parameter");
 }
 
+TEST_CASE("ids are repeated parameters, which may contain commas, or a list", "[hot]") {
+  const auto parse_ids = [](const std::string& query) {
+    const std::string uri = "/api/stats?" + query;
+    const auto target = http::Target::parse(uri);
+    REQUIRE(target);
+    return handlers::parse_ids(*target);
+  };
+  const auto ids = [](std::initializer_list<const char*> texts) {
+    std::vector<ItemId> out;
+    for (const char* text : texts) out.push_back(ItemId::trusted(text));
+    return out;
+  };
+  CHECK(parse_ids("ids=a,b,a") == ids({"a", "b"}));
+  CHECK(parse_ids("id=a%2Cb&id=c") == ids({"a,b", "c"}));
+  CHECK(parse_ids("id=a,b&ids=a,b&id=b") == ids({"a", "b", "a,b"}));
+  std::string hundred;
+  for (int i = 0; i < 100; ++i) hundred += "id=" + std::to_string(i) + "&";
+  CHECK(parse_ids(hundred)->size() == 100);
+  for (const auto& [query, member] : {std::pair{std::string("ids="), "ids"},
+                                      {"", "ids"},
+                                      {"ids=a,", "ids"},
+                                      {"ids=,a", "ids"},
+                                      {"id=", "id"},
+                                      {hundred + "id=x", "id"}}) {
+    INFO(query);
+    CHECK(test::error_of(parse_ids(query)).member == member);
+  }
+}
+
 TEST_CASE("a list's tag is its key", "[hot]") {
   CHECK(parse("tag=Machine%20Learning")->query.tag.str() == "machine learning");
   CHECK(parse("tag=lang%3AEN")->query.tag.str() == "lang:en");
