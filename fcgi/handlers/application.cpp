@@ -289,8 +289,10 @@ Result<std::string_view> Application::check_request(const Request& request, cons
   if (request.zone == Zone::kPublic) {
     if (changes_state(request.method) && cors_.is_foreign(request))
       return fail(ErrorCode::kForbidden, "foreign_origin", {},
-                  http::describe_origins(request, services_.settings.http.trusts_proxy()) +
-                      "; a proxy must pass Host, and other sites must be listed in http.cors_origins");
+                  http::describe_origins(request, services_.settings.http.trusts_proxy())
+                      .append("; ")
+                      .append(http::origin_advice(request))
+                      .append(". Other sites must be listed in http.cors_origins"));
   } else if (services_.signature_keys != nullptr && !services_.signature_keys->empty() &&
              !is_unsigned(auth)) {
     const http::SignedRequest signed_request{method_name(request.method), request.uri, request.body};

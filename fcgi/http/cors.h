@@ -26,6 +26,9 @@ bool is_own_origin(const Request& request, bool trusts_proxy);
 // the client; each is cut to 200 bytes.
 std::string describe_origins(const Request& request, bool trusts_proxy);
 
+// Names the header that a proxy must pass so that the origins are the same, for the same detail.
+std::string_view origin_advice(const Request& request);
+
 class Cors {
  public:
   explicit Cors(std::vector<std::string> origins, bool trusts_proxy = false)
