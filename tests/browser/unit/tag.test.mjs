@@ -236,13 +236,31 @@ test("a newer report replaces one that was lost, and the reports of different ar
   await page.clock.tickAsync(4000);
   assert.deepEqual(page.reports(), [5000, 9000]);
   page.answer["/api/track"] = () => 503;
-  page.takesBeacons = false;
   await page.clock.tickAsync(1000);
   page.window.freshet.open("b");
   await settle();
   page.answer["/api/track"] = () => 200;
   await page.clock.tickAsync(5000);
   assert.deepEqual(page.reportsByArticle().slice(2), [["a", 10000], ["a", 10000], ["b", 5000]]);
+});
+
+test("the last report of an article that ends while the page stays open is sent again", async (context) => {
+  const page = runTag(context, { article: "a" }, { ...kSession, answer: { "/api/track": () => 503 } });
+  await page.clock.tickAsync(3000);
+  page.window.freshet.open(null);
+  await settle();
+  page.answer = {};
+  await page.clock.tickAsync(60000);
+  assert.deepEqual(page.sent.map(({ by, body }) => [by, body.articleId, body.dwellMs]), [["fetch", "a", 3000], ["fetch", "a", 3000]]);
+});
+
+test("a beacon, which may be lost too, does not replace a lost report", async (context) => {
+  const page = runTag(context, { article: "a" }, { ...kSession, answer: { "/api/track": () => 503 } });
+  await page.clock.tickAsync(7000);
+  page.setVisible(false);
+  page.answer = {};
+  await page.clock.tickAsync(60000);
+  assert.deepEqual(page.sent.map(({ by, body }) => [by, body.dwellMs]), [["fetch", 5000], ["beacon", 7000], ["fetch", 5000]]);
 });
 
 // --- One current article -----------------------------------------------------------------------------------------------------
