@@ -2,7 +2,7 @@
 ((win, doc) => {
   if (win.freshet && win.freshet.scan) return win.freshet.scan(doc.currentScript);
 
-  let conf = {}, article = "", agreed, id, ready, due, total, sent, since = -1, timer;
+  let conf = {}, article = "", agreed, id, ready, due, total, sent, since = -1, left, timer;
 
   const post = (to, body) =>
     fetch(to, { method: "POST", body, keepalive: true, credentials: conf.cookie === false ? "omit" : "include" }).catch(() => ({}));
@@ -68,6 +68,8 @@
     const allowed = agreed || agreed !== false && conf.consent !== "wait" && !(conf.gpc && navigator.globalPrivacyControl);
     if (since >= 0 || !article || !allowed || doc.hidden) return;
     begin();
+    // Its next report would be another page view.
+    if (Date.now() - left > (conf.session - conf.every) * 1e3) total = sent = 0;
     since = performance.now();
     wait(sent ? conf.every : conf.first);
   }
@@ -76,6 +78,7 @@
     if (since < 0) return;
     report(minimum);
     since = -1;
+    left = Date.now();
     due = 0;
     clearTimeout(timer);
   }
@@ -90,7 +93,7 @@
     if ([next.article, next.user].some((each) => each === +each && !Number.isSafeInteger(each)))
       return console.error("freshet: JavaScript rounds this id; write it as a string", next);
     const { endpoint = "/api/track", consent, cookie, gpc } = conf;  // they stay
-    conf = { endpoint, consent, cookie, gpc, first: 5, every: 15, max: 180, ...next };
+    conf = { endpoint, consent, cookie, gpc, first: 5, every: 15, max: 180, session: 1800, ...next };
     article = name;
     total = sent = 0;
     show();

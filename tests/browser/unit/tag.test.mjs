@@ -85,6 +85,22 @@ test("leaving the page reports, and coming back from the cache of pages resumes"
   assert.deepEqual(page.reports(), [2000, 3000]);
 });
 
+test("a page that was hidden until its next report is a page view of its own does not repeat its time", async (context) => {
+  const kShort = { session: 10, every: 2 };
+  for (const [options, hiddenS, visibleS, reports] of [
+    [{}, 1784, 16, [5, 7, 22, 23]], [{}, 1786, 16, [5, 7, 5, 16]], [kShort, 7, 3, [5, 7, 9, 10]], [kShort, 9, 3, [5, 7, 3]],
+    [{ max: 6 }, 1784, 16, [5, 7]], [{ max: 6 }, 1786, 16, [5, 7, 5, 16]]]) {
+    const page = runTag(context, { ...kConfig, ...options }, kSession);
+    await page.clock.tickAsync(7000);
+    page.setVisible(false);
+    await page.clock.tickAsync(1000 * hiddenS);
+    page.setVisible(true);
+    await page.clock.tickAsync(1000 * visibleS);
+    page.setVisible(false);
+    assert.deepEqual(page.reports(), reports.map((s) => 1000 * s), JSON.stringify([options, hiddenS]));
+  }
+});
+
 test("a page that opens in the background sends nothing, and measures from when it is shown", async (context) => {
   const page = runTag(context, kConfig, { visible: false });
   await page.clock.tickAsync(60000);
