@@ -23,7 +23,7 @@
     if (ready) return;
     setTimeout(go, 1e3);
     post(conf.endpoint.replace(/track$/, "visitor")).then((answer) => {
-      if (answer.status < 500 && agreed !== false) attempt(() => (sessionStorage.freshetCookie = 1));
+      if (answer.status < 429 && agreed !== false) attempt(() => (sessionStorage.freshetCookie = 1));
       go();
     });
   }

@@ -180,7 +180,7 @@ test("a page that was hidden before the visitor cookie arrives does not report w
 });
 
 test("after a failed request for the visitor cookie, the tab's next page asks again in the same session", async (context) => {
-  for (const answer of [503, lost()]) {
+  for (const answer of [429, 503, lost()]) {
     const page = runTag(context, kConfig, { answer: { "/api/visitor": () => answer } });
     await page.clock.tickAsync(5000);
     assert.deepEqual(page.reports(), [5000]);
