@@ -65,7 +65,7 @@
   }
 
   function show() {
-    const allowed = agreed || agreed !== false && conf.consent !== "wait" && !(conf.gpc && navigator.globalPrivacyControl);
+    const allowed = agreed || agreed !== false && !conf.consent && !(conf.gpc && navigator.globalPrivacyControl);
     if (since >= 0 || !article || !allowed || doc.hidden) return;
     begin();
     // Its next report would be another page view.
@@ -85,15 +85,15 @@
 
   // Ends the article and begins the next: an id or a tag's options.
   function open(next) {
-    if (!next || typeof next !== "object") next = { ...conf, article: next, published: undefined };
+    next = Object(next) === next ? { article: path(), ...next } : { ...conf, article: next, published: undefined };
+    if ([next.article, next.user].some((each) => each != null && each !== "" + each && !Number.isSafeInteger(each)))
+      return open(void console.error("freshet: write the id as a string", next));
     const name = next.article == null ? "" : String(next.article);
     if (name === article) return;
     hide(1e3);
-    article = "";
-    if ([next.article, next.user].some((each) => each === +each && !Number.isSafeInteger(each)))
-      return console.error("freshet: JavaScript rounds this id; write it as a string", next);
     const { endpoint = "/api/track", consent, cookie, gpc } = conf;  // they stay
     conf = { endpoint, consent, cookie, gpc, first: 5, every: 15, max: 180, session: 1800, ...next };
+    conf.every = Math.max(1, conf.every) || 15;
     article = name;
     total = sent = 0;
     show();
@@ -109,7 +109,7 @@
   function scan(script) {
     const tags = doc.querySelectorAll("[data-freshet]");
     const { dataset } = [].includes.call(tags, script) ? script : tags[tags.length - 1] || {};
-    open(dataset && { article: path(), ...JSON.parse(dataset.freshet || "{}") });
+    open(dataset && JSON.parse(dataset.freshet || "{}"));
   }
 
   // false: ends the reports and forgets the session.

@@ -38,6 +38,14 @@ test("once `max` is reported, neither leaving nor coming back reports the whole 
   assert.deepEqual(page.reports(), [5000, 20000]);
 });
 
+test("reports are at least a second apart, whatever `every` is", async (context) => {
+  for (const [every, reports] of [[0, [5, 6, 7]], [-1, [5, 6, 7]], [0.1, [5, 6, 7]], [null, [5, 6, 7]], ["", [5, 6, 7]], ["often", [5]]]) {
+    const page = runTag(context, { ...kConfig, every }, kSession);
+    await page.clock.tickAsync(7900);
+    assert.deepEqual(page.reports(), reports.map((s) => 1000 * s), String(every));
+  }
+});
+
 test("first, every, max and endpoint are options", async (context) => {
   const page = runTag(context, { ...kConfig, first: 1, every: 2, max: 4, endpoint: "https://f.example/x/track" }, kSession);
   await page.clock.tickAsync(60000);
@@ -407,6 +415,21 @@ test("an empty attribute is enough for the path, and an article of null or \"\" 
   }
 });
 
+test("an attribute may be just the article's id", async (context) => {
+  for (const [attribute, article] of [["42", "42"], ['"a b"', "a b"]]) {
+    const page = runTag(context, null, { ...kSession, html: `<script data-freshet='${attribute}'></script>` });
+    await page.clock.tickAsync(5000);
+    assert.deepEqual([page.reportsByArticle(), page.errors], [[[article, 5000]], []]);
+  }
+});
+
+test("options given to freshet.open() without an article are for the page's path, as those of a tag", async (context) => {
+  const page = runTag(context, null, kSession);
+  page.window.freshet.open({ first: 2 });
+  await page.clock.tickAsync(2000);
+  assert.deepEqual(page.reportsByArticle(), [["/article", 2000]]);
+});
+
 test("after a visit with Turbo, a tag in the head that names no article reports the new path", async (context) => {
   const page = runTag(context, null, { ...kSession, html: `<script data-freshet></script>` });
   await page.clock.tickAsync(3000);
@@ -451,8 +474,9 @@ test("a tag's own options apply although another element that has some follows i
   assert.deepEqual(page.reportsByArticle(), [["b", 5000]]);
 });
 
-test("ids that JavaScript rounds are an error in the console, and are not reported", async (context) => {
-  for (const options of ['{"article":9007199254740993}', '{"article":"a","user":12345678901234567890}', '{"article":1.5}']) {
+test("values that are no exact id are an error in the console, and are not reported", async (context) => {
+  for (const options of ['{"article":9007199254740993}', '{"article":"a","user":12345678901234567890}', '{"article":1.5}', "9007199254740993", "true",
+    '{"article":{"id":1}}', '{"article":["a"]}', '{"article":"a","user":false}']) {
     const page = runTag(context, null, { ...kSession, html: `<article data-freshet='${options}'></article>` });
     await page.clock.tickAsync(60000);
     assert.match(page.errors.join(), /freshet.*string/, options);
@@ -490,6 +514,14 @@ test("a tag that waits for consent sends and stores nothing, and measures from t
   freshet.open("c");
   await page.clock.tickAsync(5000);
   assert.deepEqual(page.reportsByArticle()[1], ["c", 5000], "consent is for the page's other articles, too");
+});
+
+test("every value of `consent` waits but false and empty ones", async (context) => {
+  for (const [consent, reports] of [[true, []], ["waits", []], ["false", []], [1, []], [false, [5000]], ["", [5000]], [0, [5000]], [null, [5000]]]) {
+    const page = runTag(context, { article: "a", consent });
+    await page.clock.tickAsync(5000);
+    assert.deepEqual([page.reports(), page.posts.length], [reports, reports.length], String(consent));
+  }
 });
 
 test("options given to freshet.open() leave the consent, the cookie setting and the endpoint as they were", async (context) => {
