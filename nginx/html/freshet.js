@@ -89,7 +89,7 @@
     if ([next.article, next.user].some((each) => each != null && each !== "" + each && !Number.isSafeInteger(each)))
       return open(void console.error("freshet: write the id as a string", next));
     const name = next.article == null ? "" : String(next.article);
-    if (name === article) return;
+    if (name === article) return conf.user = next.user;
     hide(1e3);
     const { endpoint = "/api/track", consent, cookie, gpc } = conf;  // they stay
     conf = { endpoint, consent, cookie, gpc, first: 5, every: 15, max: 180, session: 1800, ...next };

@@ -341,6 +341,22 @@ test("freshet.open() begins another article with the same options but its own da
     ["7", 6000, "s1", "ann"], ["c", 5000, "s1", 5]]);
 });
 
+test("a login on an article is part of its next report, which continues the time", async (context) => {
+  const page = runTag(context, { article: 7, user: "", every: 2 }, kSession);
+  await page.clock.tickAsync(6000);
+  page.window.freshet.open({ article: "7", user: "ann" });
+  await page.clock.tickAsync(3000);
+  page.window.freshet.open("7");
+  await page.clock.tickAsync(2000);
+  page.window.freshet.open({ article: 7 });
+  page.setVisible(false);
+  assert.deepEqual(page.sent.map(({ body }) => [body.dwellMs, body.userId]),
+    [[5000, ""], [7000, "ann"], [9000, "ann"], [11000, "ann"]]);
+  page.setVisible(true);
+  await page.clock.tickAsync(2000);
+  assert.equal(page.sent.at(-1).body.userId, undefined, "options without a reader are those of one who is not logged in");
+});
+
 test("an article that is opened again starts at zero", async (context) => {
   const page = runTag(context, { article: "a" }, kSession);
   await page.clock.tickAsync(4000);
