@@ -359,7 +359,7 @@ def test_a_base_that_is_no_address_is_refused_at_once(language):
 BROKEN_TEXT = {
     "javascript": ("node", "--input-type=module", "-e", """
 import { Freshet } from "%s/javascript/freshet.mjs";
-const client = new Freshet({ base: "http://127.0.0.1:%d", preset: "page", cooldownMs: 0 });
+const client = new Freshet({ base: "http://127.0.0.1:%d", preset: "page", cooldownMs: 0, timeoutMs: 60000 });
 for (const text of ["\\ud83d", "a\\udc00b"])
   for (const call of [client.similar(text), client.hot({ tag: text }), client.feed(text, { query: text }).refresh()])
     if ((await call).unavailable) console.log("unavailable");"""),
@@ -367,13 +367,13 @@ for (const text of ["\\ud83d", "a\\udc00b"])
 import sys
 sys.path.insert(0, "%s/python")
 from freshet import Freshet
-client = Freshet("http://127.0.0.1:%d", preset="page", cooldown_s=0)
+client = Freshet("http://127.0.0.1:%d", preset="page", cooldown_s=0, timeout_s=60)
 for text in ("\\ud83d", "a\\udc00b"):
     for page in (client.similar(text), client.hot(tag=text), client.feed(text, query=text)):
         print("unavailable" if page["unavailable"] else page)"""),
     "php": ("php", "-r", """
 require '%s/php/Freshet.php';
-$client = new Freshet\\Freshet('http://127.0.0.1:%d', preset: 'page', cooldownMs: 0);
+$client = new Freshet\\Freshet('http://127.0.0.1:%d', preset: 'page', cooldownMs: 0, timeoutMs: 60000);
 foreach (["\\xff", "a\\xed\\xa0\\xbdb"] as $text)
     foreach ([$client->similar($text), $client->hot(tag: $text), $client->feed($text, query: $text)] as $page)
         echo $page['unavailable'] ? "unavailable\\n" : "";"""),
@@ -391,5 +391,9 @@ def test_text_that_is_not_valid_unicode_does_not_break_a_page(language):
         stub.close()
     assert (done.returncode, done.stdout) == (0, "unavailable\n" * 6), done.stdout + done.stderr
     assert len(requests) == 6
-    for request in requests:
-        json.loads(request.body or "{}")
+    ids = [urllib.parse.unquote(request.target.split("/")[3]) for request in requests if request.target.endswith("/similar")]
+    tags = [urllib.parse.unquote(request.target.split("tag=")[1]) for request in requests if "tag=" in request.target]
+    bodies = [json.loads(request.body) for request in requests if request.body]
+    users = [re.sub("[\ud800-\udfff]", "\ufffd", body["userId"]) for body in bodies]  # as the service reads them
+    assert ids == tags == users
+    assert [re.sub("\ufffd+", "?", text) for text in ids] == ["?", "a?b"]

@@ -172,7 +172,7 @@ export class Freshet {
     }
   }
 
-  // Sends the queued tracks. Returns how many are still queued.
+  // Sends the queued tracks. Returns how many are still queued. With preset "background", it throws if one cannot be delivered yet.
   async flush() {
     if (this.flushing) return this.#queue().length;
     this.flushing = true;
@@ -182,6 +182,7 @@ export class Freshet {
         try {
           await this.#tryTo("POST", "/api/track", { body, repeatable: true });
         } catch (error) {
+          if (error.temporary && this.options.preset === "page") return this.#queue().length;
           if (error.temporary) throw error;  // otherwise it was rejected for good: drop it
         }
         this.#saveQueue(this.#queue().filter((each) => each.body.eventId !== body.eventId));  // other pages change it, too

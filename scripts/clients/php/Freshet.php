@@ -84,11 +84,11 @@ final class Freshet
         string|int|null $userId = null,
         string|int|null $sessionId = null,
         string|int|null $fingerprint = null,
-        int|float $dwellMs = 0,
+        int|float|null $dwellMs = null,
         string|int|null $publishedAt = null,
         ?string $eventId = null,
     ): array {
-        return $this->postEvent('/api/track', ['dwellMs' => (int) round($dwellMs)] + get_defined_vars());
+        return $this->postEvent('/api/track', ['dwellMs' => (int) round($dwellMs ?? 0)] + get_defined_vars());
     }
 
     public function view(string|int $articleId, string|int $fingerprint, string|int|null $publishedAt = null, ?string $eventId = null): array
@@ -339,7 +339,7 @@ final class Freshet
     ): array {
         $repeatable ??= $method !== 'POST';
         $query = self::present($query);
-        $target = $path . ($query ? '?' . http_build_query($query) : '');
+        $target = $path . ($query ? '?' . http_build_query(array_map(fn ($value) => is_string($value) ? self::text($value) : $value, $query)) : '');
         $text = is_array($body) ? json_encode($body ?: new \stdClass(), self::JSON) : (string) $body;
         for ($attempt = 1; ; $attempt++) {
             try {
@@ -492,7 +492,13 @@ final class Freshet
 
     private static function segment(string|int $id): string
     {
-        return $id !== '' ? rawurlencode((string) $id) : throw new \ValueError('an id must not be empty');
+        return $id !== '' ? rawurlencode(self::text((string) $id)) : throw new \ValueError('an id must not be empty');
+    }
+
+    /** The text of an id or parameter, with U+FFFD for bytes that are not UTF-8, as in a body. */
+    private static function text(string $value): string
+    {
+        return json_decode(json_encode($value, self::JSON));
     }
 
     private static function present(array $members): array

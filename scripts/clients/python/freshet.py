@@ -65,10 +65,15 @@ def token(kid, secret, user_id, expires=None):
     return f"{message}.{_hmac(secret, message)}"
 
 
+def _text(value):
+    """Returns the text of an id or parameter, with U+FFFD for half a surrogate pair, as the service reads it in a body."""
+    return str(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _segment(value):
     if value is None or value == "":
         raise ValueError("an id must not be empty")
-    return urllib.parse.quote(str(value), safe="", errors="replace")
+    return urllib.parse.quote(_text(value), safe="")
 
 
 def _present(members):
@@ -214,7 +219,7 @@ class Freshet:
 
     def track(self, article_id, *, user_id=None, session_id=None, fingerprint=None, dwell_ms=0, published_at=None, event_id=None):
         return self._post_event("/api/track", {
-            "articleId": article_id, "userId": user_id, "sessionId": session_id, "fingerprint": fingerprint, "dwellMs": round(dwell_ms),
+            "articleId": article_id, "userId": user_id, "sessionId": session_id, "fingerprint": fingerprint, "dwellMs": round(dwell_ms or 0),
             "publishedAt": published_at, "eventId": event_id})
 
     def view(self, article_id, fingerprint, *, published_at=None, event_id=None):
@@ -354,7 +359,7 @@ class Freshet:
 
     def _try_to(self, method, path, body=None, query=None, repeatable=None, content_type="application/json", parse=_parse):
         repeatable = method != "POST" if repeatable is None else repeatable
-        query = urllib.parse.urlencode(_present(query or {}), errors="replace")
+        query = urllib.parse.urlencode({name: _text(value) for name, value in _present(query or {}).items()})
         target = self._prefix + path + ("?" + query if query else "")
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         for attempt in range(1, self.attempts + 1):
