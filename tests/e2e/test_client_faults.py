@@ -157,7 +157,8 @@ def check_request(request, expected, key, ids):
     assert request.method == expected["method"]
     path, _, query = request.target.partition("?")
     assert path == expected["path"]
-    assert dict(urllib.parse.parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))) == expected.get("query", {})
+    parameters = urllib.parse.parse_qs(query, keep_blank_values=True, strict_parsing=bool(query))
+    assert {name: values if len(values) > 1 else values[0] for name, values in parameters.items()} == expected.get("query", {})
     assert ("?" in request.target) == ("query" in expected)
     for name, value in expected.get("headers", {}).items():
         assert request.headers.get(name) == value

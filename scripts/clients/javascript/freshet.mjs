@@ -248,7 +248,8 @@ export class Freshet {
   }
   // The statistics of up to 100 articles.
   async statsOf(articleIds) {
-    return this.request("GET", "/api/stats", { query: { ids: articleIds.map(exact).join() } });
+    const ids = articleIds.map((id) => String(exact(id)));
+    return this.request("GET", "/api/stats", { query: ids.some((id) => id.includes(",")) ? { id: ids } : { ids: ids.join() } });
   }
   // The hot list under other settings, such as {model: "engagement", "hot.half_life": "6h"}.
   async preview(settings) {
@@ -315,8 +316,9 @@ export class Freshet {
 
   // --- Requests ---------------------------------------------------------------------------------------------------------
 
-  // `body` is an object sent as JSON, or a string of type `type`. A `repeatable` request is retried after temporary errors.
-  // `parse` makes the result of the response's text, or returns undefined if that is impossible.
+  // `body` is an object sent as JSON, or a string of type `type`. An array in `query` is a parameter for each of its values. A
+  // `repeatable` request is retried after temporary errors. `parse` makes the result of the response's text, or returns undefined
+  // if that is impossible.
   async request(method, path, options) {
     try {
       return await this.#tryTo(method, path, known("query body type repeatable parse", options));
@@ -331,7 +333,7 @@ export class Freshet {
   }
 
   async #tryTo(method, path, { query = {}, body, type = "application/json", repeatable = method !== "POST", parse: read = parse } = {}) {
-    const parameters = Object.entries(present(query)).map(([name, value]) => [name, exact(value)]);
+    const parameters = Object.entries(present(query)).flatMap(([name, value]) => [value].flat().map((each) => [name, exact(each)]));
     const target = path + (parameters.length ? "?" + new URLSearchParams(parameters) : "");
     const text = body === undefined ? "" : typeof body === "string" ? body : stringify(body);
     const { attempts, firstPauseMs } = this.options;

@@ -183,7 +183,8 @@ final class Freshet
     /** Returns the statistics of up to 100 articles by id. */
     public function statsOf(array $articleIds): array
     {
-        return $this->request('GET', '/api/stats', ['ids' => implode(',', $articleIds)]);
+        $hasComma = str_contains(implode($articleIds), ',');
+        return $this->request('GET', '/api/stats', $hasComma ? ['id' => $articleIds] : ['ids' => implode(',', $articleIds)]);
     }
 
     /** Returns the hot list under other settings, such as ["model" => "engagement", "hot.half_life" => "6h"]. */
@@ -306,8 +307,9 @@ final class Freshet
     }
 
     /**
-     * $body is an array sent as JSON, or a string of type $type. A $repeatable request is retried after temporary errors. $parse
-     * makes the result of the response's text, or returns null if that is impossible.
+     * $body is an array sent as JSON, or a string of type $type. A list in $query is a parameter for each of its values. A
+     * $repeatable request is retried after temporary errors. $parse makes the result of the response's text, or returns null if that
+     * is impossible.
      */
     public function request(
         string $method,
@@ -339,7 +341,13 @@ final class Freshet
     ): array {
         $repeatable ??= $method !== 'POST';
         $query = self::present($query);
-        $target = $path . ($query ? '?' . http_build_query(array_map(fn ($value) => is_string($value) ? self::text($value) : $value, $query)) : '');
+        $parameters = [];
+        foreach ($query as $name => $value) {
+            foreach ((array) $value as $each) {
+                $parameters[] = http_build_query([$name => is_string($each) ? self::text($each) : $each]);
+            }
+        }
+        $target = $path . ($parameters ? '?' . implode('&', $parameters) : '');
         $text = is_array($body) ? json_encode($body ?: new \stdClass(), self::JSON) : (string) $body;
         for ($attempt = 1; ; $attempt++) {
             try {

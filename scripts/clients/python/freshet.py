@@ -281,7 +281,8 @@ class Freshet:
 
     def stats_of(self, article_ids):
         """Returns the statistics of up to 100 articles by id."""
-        return self.request("GET", "/api/stats", query={"ids": ",".join(map(str, article_ids))})
+        ids = [str(each) for each in article_ids]
+        return self.request("GET", "/api/stats", query={"id": ids} if any("," in each for each in ids) else {"ids": ",".join(ids)})
 
     def preview(self, settings):
         """Returns the hot list under other settings, such as {"model": "engagement", "hot.half_life": "6h"}."""
@@ -348,8 +349,9 @@ class Freshet:
     # Requests
 
     def request(self, method, path, body=None, query=None, repeatable=None, content_type="application/json", parse=_parse):
-        """`body` is an object sent as JSON, or bytes of `content_type`. A repeatable request is retried after temporary errors.
-        `parse` makes the result of the response's text, or returns None if that is impossible."""
+        """`body` is an object sent as JSON, or bytes of `content_type`. A list in `query` is a parameter for each of its values. A
+        repeatable request is retried after temporary errors. `parse` makes the result of the response's text, or returns None if
+        that is impossible."""
         try:
             return self._try_to(method, path, body, query, repeatable, content_type, parse)
         except FreshetError as error:
@@ -359,7 +361,8 @@ class Freshet:
 
     def _try_to(self, method, path, body=None, query=None, repeatable=None, content_type="application/json", parse=_parse):
         repeatable = method != "POST" if repeatable is None else repeatable
-        query = urllib.parse.urlencode({name: _text(value) for name, value in _present(query or {}).items()})
+        query = urllib.parse.urlencode([(name, _text(each)) for name, value in _present(query or {}).items()
+                                        for each in (value if isinstance(value, list) else [value])])
         target = self._prefix + path + ("?" + query if query else "")
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         for attempt in range(1, self.attempts + 1):
