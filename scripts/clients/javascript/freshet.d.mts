@@ -53,7 +53,7 @@ export class Freshet {
   look(userId: Id | null, topicId: Id, kind?: "topic" | "reply"): Promise<Reply<"look">>;
   dismiss(userId: Id | null, topicId: Id, reason?: string): Promise<Reply<"dismiss">>;
   undismiss(userId: Id | null, topicId: Id): Promise<Reply<"undismiss">>;
-  visitor(): Promise<Unavailable | null>;
+  visitor(): Promise<Unavailable>;
   hot(query?: Query<"hot">): Promise<List<"hot">>;
   recommendations(userId: Id | null, query?: Query<"recommendations", "userId">): Promise<Reply<"recommendations">>;
   similar(itemId: Id, query?: Query<"similar">): Promise<Reply<"similar">>;
@@ -83,7 +83,7 @@ export class Freshet {
   whoami(): Promise<Reply<"whoami">>;
   health(): Promise<{ ready: boolean; writes: boolean; missing: string[]; error?: FreshetError }>;
   request(method: string, path: string, options?: {
-    query?: Record<string, unknown>; body?: object | string; type?: string; repeatable?: boolean;
+    query?: Record<string, unknown>; body?: object | string; type?: string; repeatable?: boolean; parse?: (text: string) => object | undefined;
   }): Promise<unknown>;
 }
 

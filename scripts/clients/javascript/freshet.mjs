@@ -47,6 +47,15 @@ function known(names, given = {}) {
   return given;
 }
 
+// An address, or a path on the page's own site.
+function isBase(text) {
+  try {
+    return /^(\/|$)/.test(text) || /^https?:$/.test(new URL(text).protocol);
+  } catch {
+    return false;
+  }
+}
+
 // `value`, unless it is a number that cannot be the id that was meant.
 function exact(value) {
   if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new TypeError(`${value} is not exact: pass ids above 2^53 as strings`);
@@ -68,6 +77,26 @@ function parse(text) {
   } catch {
     return undefined;
   }
+}
+
+const isId = (value) => typeof value === "string" || typeof value === "number";
+const isItem = (value) => isId(value?.id);
+const isListOf = (isElement, items) => Array.isArray(items) && items.every(isElement);
+
+// As parse(), for a list of ids or of items.
+function parseIds(text) {
+  const answer = parse(text);
+  return isListOf(isId, answer?.items) ? answer : undefined;
+}
+function parseItems(text) {
+  const answer = parse(text);
+  return isListOf(isItem, answer?.items) ? answer : undefined;
+}
+
+// The `data` of a feed's response: a page, or only the number of `new` items.
+function parseFeed(text) {
+  const data = parse(text)?.data;
+  return Number.isInteger(data?.new) && !("items" in data) || isListOf(isItem, data?.items) ? data : undefined;
 }
 
 // Parses "ready", "writes:true" and, if something is missing, "missing:index,model", on a line each.
@@ -118,6 +147,7 @@ export class Freshet {
     const { base = "", storage, fetch, ...options } = given;
     const defaults = kPresets[options.preset ??= "background"];
     if (!defaults) throw new TypeError("preset must be page or background");
+    if (!isBase(base)) throw new TypeError(`base must be an address such as "http://127.0.0.1:8081", not "${base}"`);
     this.base = base.replace(/\/$/, "");
     this.options = { ...defaults, headers: {}, firstPauseMs: 250, ...present(options) };
     this.fetch = fetch || ((...request) => globalThis.fetch(...request));
@@ -142,7 +172,7 @@ export class Freshet {
     }
   }
 
-  // Sends the queued tracks. Returns how many are still queued.
+  // Sends the queued tracks. Returns how many are still queued. With preset "background", it throws if one cannot be delivered yet.
   async flush() {
     if (this.flushing) return this.#queue().length;
     this.flushing = true;
@@ -152,6 +182,7 @@ export class Freshet {
         try {
           await this.#tryTo("POST", "/api/track", { body, repeatable: true });
         } catch (error) {
+          if (error.temporary && this.options.preset === "page") return this.#queue().length;
           if (error.temporary) throw error;  // otherwise it was rejected for good: drop it
         }
         this.#saveQueue(this.#queue().filter((each) => each.body.eventId !== body.eventId));  // other pages change it, too
@@ -182,16 +213,16 @@ export class Freshet {
   // --- Lists: {items: [...], ...}, with `degraded` if they are incomplete ---------------------------------------------
 
   async hot(query) {
-    return this.request("GET", "/api/hot", { query: known("model limit mode window tag at", query) });
+    return this.request("GET", "/api/hot", { query: known("model limit mode window tag at", query), parse: parseItems });
   }
   async recommendations(userId, query) {
-    return this.request("GET", "/api/recommendations", { query: { userId, ...known("limit exclude", query) } });
+    return this.request("GET", "/api/recommendations", { query: { userId, ...known("limit exclude", query) }, parse: parseItems });
   }
   async similar(itemId, query) {
-    return this.request("GET", `/api/items/${segment(itemId)}/similar`, { query: known("userId limit", query) });
+    return this.request("GET", `/api/items/${segment(itemId)}/similar`, { query: known("userId limit", query), parse: parseItems });
   }
   async history(userId, query) {
-    return this.request("GET", "/api/history", { query: { userId, ...known("kind", query) } });
+    return this.request("GET", "/api/history", { query: { userId, ...known("kind", query) }, parse: parseIds });
   }
   async clearHistory(userId, query) {
     return this.request("DELETE", "/api/history", { query: { userId, ...known("kind", query) } });
@@ -207,7 +238,7 @@ export class Freshet {
     return new Timeline(this, channel, userId, known("limit cursors", options));
   }
   async follows(userId) {
-    return this.request("GET", "/api/follows", { query: { userId } });
+    return this.request("GET", "/api/follows", { query: { userId }, parse: parseIds });
   }
 
   // --- Internal server --------------------------------------------------------------------------------------------------
@@ -217,7 +248,8 @@ export class Freshet {
   }
   // The statistics of up to 100 articles.
   async statsOf(articleIds) {
-    return this.request("GET", "/api/stats", { query: { ids: articleIds.map(exact).join() } });
+    const ids = articleIds.map((id) => String(exact(id)));
+    return this.request("GET", "/api/stats", { query: ids.some((id) => id.includes(",")) ? { id: ids } : { ids: ids.join() } });
   }
   // The hot list under other settings, such as {model: "engagement", "hot.half_life": "6h"}.
   async preview(settings) {
@@ -284,10 +316,12 @@ export class Freshet {
 
   // --- Requests ---------------------------------------------------------------------------------------------------------
 
-  // `body` is an object sent as JSON, or a string of type `type`. A `repeatable` request is retried after temporary errors.
+  // `body` is an object sent as JSON, or a string of type `type`. An array in `query` is a parameter for each of its values. A
+  // `repeatable` request is retried after temporary errors. `parse` makes the result of the response's text, or returns undefined
+  // if that is impossible.
   async request(method, path, options) {
     try {
-      return await this.#tryTo(method, path, known("query body type repeatable", options));
+      return await this.#tryTo(method, path, known("query body type repeatable parse", options));
     } catch (error) {
       return this.#unavailable(error);
     }
@@ -299,7 +333,7 @@ export class Freshet {
   }
 
   async #tryTo(method, path, { query = {}, body, type = "application/json", repeatable = method !== "POST", parse: read = parse } = {}) {
-    const parameters = Object.entries(present(query)).map(([name, value]) => [name, exact(value)]);
+    const parameters = Object.entries(present(query)).flatMap(([name, value]) => [value].flat().map((each) => [name, exact(each)]));
     const target = path + (parameters.length ? "?" + new URLSearchParams(parameters) : "");
     const text = body === undefined ? "" : typeof body === "string" ? body : stringify(body);
     const { attempts, firstPauseMs } = this.options;
@@ -339,10 +373,10 @@ export class Freshet {
     if (remembered && reply.status === 304) return read(remembered.text);
     if (reply.ok) {
       const answer = read(received);
-      if (!answer && reply.status !== 204) throw new FreshetError("the service is unreachable: the response cannot be read");
+      if (!answer && (reply.status !== 204 || read !== parse)) throw new FreshetError("the service is unreachable: the response cannot be read");
       if (method === "GET") this.#remember(target, reply.headers, received);
       if (answer && reply.headers.get("Freshet-Degraded")) answer.degraded = true;
-      return answer ?? null;
+      return answer ?? {};
     }
     const problem = parse(received);
     const seconds = reply.headers.get("Retry-After");
@@ -414,8 +448,7 @@ class Feed extends Sequence {
     return this.inTurn(async () => {
       const body = present({ action, userId: this.userId, limit: this.limit, query: this.query, page: this.page });
       if (!body.page) body.eventId = newEventId();
-      const answer = await this.client.request("POST", "/api/feed", { body, repeatable: true });
-      const data = answer.data ?? answer;
+      const data = await this.client.request("POST", "/api/feed", { body, repeatable: true, parse: parseFeed });
       if (data.page) this.page = data.page;
       return data;
     });
@@ -444,7 +477,7 @@ class Timeline extends Sequence {
       const direction = this.cursors ? wanted : "first";
       const score = { first: 0, down: this.cursors?.drop, up: this.cursors?.up }[direction];
       const query = { userId: this.userId, direction, score, limit: this.limit };
-      const page = await this.client.request("GET", `/api/waterfall/${segment(this.channel)}`, { query });
+      const page = await this.client.request("GET", `/api/waterfall/${segment(this.channel)}`, { query, parse: parseItems });
       if (!page.degraded && !page.unavailable) {
         if (direction !== "up") this.cursors = { ...this.cursors, drop: page.drop };
         if (direction !== "down") this.cursors.up = page.up;
