@@ -47,15 +47,6 @@ function known(names, given = {}) {
   return given;
 }
 
-// An address, or a path on the page's own site.
-function isBase(text) {
-  try {
-    return /^(\/|$)/.test(text) || /^https?:$/.test(new URL(text).protocol);
-  } catch {
-    return false;
-  }
-}
-
 // `value`, unless it is a number that cannot be the id that was meant.
 function exact(value) {
   if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new TypeError(`${value} is not exact: pass ids above 2^53 as strings`);
@@ -79,25 +70,17 @@ function parse(text) {
   }
 }
 
+// As `read`, for {items} of which each passes `isElement`.
+const listOf = (isElement, read = parse) => (text) => {
+  const answer = read(text);
+  return Array.isArray(answer?.items) && answer.items.every(isElement) ? answer : undefined;
+};
 const isId = (value) => typeof value === "string" || typeof value === "number";
 const isItem = (value) => isId(value?.id);
-const isListOf = (isElement, items) => Array.isArray(items) && items.every(isElement);
-
-// As parse(), for a list of ids or of items.
-function parseIds(text) {
-  const answer = parse(text);
-  return isListOf(isId, answer?.items) ? answer : undefined;
-}
-function parseItems(text) {
-  const answer = parse(text);
-  return isListOf(isItem, answer?.items) ? answer : undefined;
-}
-
-// The `data` of a feed's response: a page, or only the number of `new` items.
-function parseFeed(text) {
-  const data = parse(text)?.data;
-  return Number.isInteger(data?.new) && !("items" in data) || isListOf(isItem, data?.items) ? data : undefined;
-}
+const parseIds = listOf(isId);
+const parseItems = listOf(isItem);
+const parseData = (text) => Object(parse(text)?.data);
+const parsePage = listOf(isItem, parseData);
 
 // Parses "ready", "writes:true" and, if something is missing, "missing:index,model", on a line each.
 function parseHealth(text) {
@@ -147,7 +130,8 @@ export class Freshet {
     const { base = "", storage, fetch, ...options } = given;
     const defaults = kPresets[options.preset ??= "background"];
     if (!defaults) throw new TypeError("preset must be page or background");
-    if (!isBase(base)) throw new TypeError(`base must be an address such as "http://127.0.0.1:8081", not "${base}"`);
+    if (!/^(https?:\/\/[^/]|\/|$)/i.test(base)) throw new TypeError(`base must be an address such as "http://127.0.0.1:8081", not "${base}"`);
+    if (/^h/i.test(base)) new URL(base);  // throws if it is none
     this.base = base.replace(/\/$/, "");
     this.options = { ...defaults, headers: {}, firstPauseMs: 250, ...present(options) };
     this.fetch = fetch || ((...request) => globalThis.fetch(...request));
@@ -448,7 +432,7 @@ class Feed extends Sequence {
     return this.inTurn(async () => {
       const body = present({ action, userId: this.userId, limit: this.limit, query: this.query, page: this.page });
       if (!body.page) body.eventId = newEventId();
-      const data = await this.client.request("POST", "/api/feed", { body, repeatable: true, parse: parseFeed });
+      const data = await this.client.request("POST", "/api/feed", { body, repeatable: true, parse: action === "peek" ? parseData : parsePage });
       if (data.page) this.page = data.page;
       return data;
     });
