@@ -177,6 +177,8 @@ class Run(unittest.TestCase):
         wait_until(lambda: len(json.loads(self.get(hot)[1])) == 100, "a full list")
         before = {item["id"] for item in json.loads(self.get(hot)[1])}
         self.assertFalse([each for each in before if "-" in each])
+        counted_twice = json.loads(self.get("/status?json", internal=True)[1])["views of tracked articles"]
+        self.assertEqual(counted_twice, 0)  # otherwise doctor warns
         follow = urllib.request.Request(f"http://{self.host}:{self.internal_port}/api/follows", method="PUT",
                                         data=b'{"follower": "fan", "author": "ahelwer"}', headers={"Content-Type": "application/json"})
         self.assertEqual(fetch(follow).status, 200)
