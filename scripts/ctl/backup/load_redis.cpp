@@ -30,17 +30,19 @@ bool is_erasure(const redis::KeyPattern& row) {
   return row.pattern == "user:erased:{*}" || row.pattern == "user:epoch:{*}";
 }
 
-// Freshet's keys, in any number of partitions, without the recorder's lease and fence, which belong
-// to the restoring process, not to the backup, and without the traces of erasures, which hold for
-// any data.
+// Freshet's keys, in any number of partitions, without the recorder's lease and the fences of this
+// Redis' partitions, which belong to the restoring process, not to the backup, and without the
+// traces of erasures, which hold for any data.
 std::vector<std::string> restorable_keys(const std::vector<std::string>& page,
                                          const RedisSettings& settings) {
   const redis::Keys keys(settings.key_prefix, redis::Keys::Topology::kCluster);
+  const redis::Keys own_keys(settings);
+  std::set<std::string> fences;
+  for (const redis::PartitionKeys& each : own_keys.partitions()) fences.insert(each.fence());
   std::vector<std::string> out;
   for (const std::string& key : page) {
     const redis::KeyPattern* const row = keys.pattern_of(key);
-    if (row != nullptr && row->pattern != "recorder:lease" && row->pattern != "recorder:fence" &&
-        !is_erasure(*row))
+    if (row != nullptr && row->pattern != "recorder:lease" && !fences.contains(key) && !is_erasure(*row))
       out.push_back(key);
   }
   return out;
