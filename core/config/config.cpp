@@ -1,5 +1,7 @@
 #include "core/config/config.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
