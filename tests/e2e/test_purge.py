@@ -182,7 +182,7 @@ def test_a_killed_and_repeated_revert_under_load_keeps_the_contributions_of_othe
     duration_s, killed, tries = time.monotonic() - began, 0, 0
     with Load(service.internal, read, threads=2) as load:
         wait_until(lambda: len(load.results) > 100, "load")
-        while tries < 12 or (killed == 0 and tries < 100):
+        while tries < 6 or (killed == 0 and tries < 100):
             killed += kill_while_running(1.5 * duration_s, "revert-visitor", visitor, "--state", service.state)
             cheat()
             tries += 1

@@ -438,7 +438,7 @@ TEST_CASE_METHOD(RevertFixture, "a batch written twice, as after a lost reply, i
 TEST_CASE_METHOD(RevertFixture,
                  "thousands of visitors behind one id are recorded as the estimate counts them",
                  "[contributions]") {
-  constexpr int kReal = 3000, kFake = 40000;
+  constexpr int kReal = 1000, kFake = 10000;
   const auto send_reports = [&](int n, const std::string& prefix, std::string_view counted_as) {
     for (int i = 0; i < n; ++i) {
       auto event = report("a", prefix + std::to_string(i), 10);
