@@ -19,6 +19,8 @@
 //   renewed           unix s: the engagement counters expire engagement.counter_ttl later
 //   views total score counted views, their undecayed sum, the accumulated score
 //   viewed            unix s: views and total expire views.counter_ttl later
+//   began views_began version with which the engagement counters and the counted views started,
+//                     or an earlier one of this hash (contributions.cpp)
 //   trend             trending: five sums (parts/trend.lua)
 //   r:{version}       1: the contribution with this first version is reverted, but may still be
 //                     staged (contributions.cpp)

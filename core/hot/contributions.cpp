@@ -155,16 +155,22 @@ class ContributionReverter {
     const auto text = [&](Field field) { return redis::string_at(reply, field); };
     const auto integer = [&](Field field) { return redis::to_int(text(field)); };
     const auto number = [&](Field field) { return redis::parse_or_zero<double>(text(field)); };
-    const Contribution& contribution = staged.contribution;
-    const auto is_live = [&](Field since, seconds ttl) {
-      return !text(since).empty() && unix_s(now) < integer(since) + ttl.count();
+    // Counters that expired since do not have the contribution, even if they started again.
+    Contribution contribution = staged.contribution;
+    const auto has = [&](Field began, Field renewed, seconds ttl) {
+      return !text(renewed).empty() && unix_s(now) < integer(renewed) + ttl.count() &&
+             contribution.first_version >= integer(began);
     };
+    if (text(kPv).empty() || !has(kBegan, kRenewed, settings_.engagement.counter_ttl))
+      contribution.pv = contribution.uv = contribution.dwell_ms = 0;
+    if (text(kViews).empty() || !has(kViewsBegan, kViewed, settings_.views.counter_ttl))
+      contribution.views = contribution.first_views = 0, contribution.views_score = 0;
     std::vector<std::string_view> deleted_fields;
     std::vector<std::pair<std::string_view, std::string>> fields;
     const std::string mark = staged.mark();
     fields.emplace_back(mark, "1");
     bool delete_hll = false;
-    if (!text(kPv).empty() && is_live(kRenewed, settings_.engagement.counter_ttl)) {
+    if (contribution.pv > 0 || contribution.uv > 0 || contribution.dwell_ms > 0) {
       const std::int64_t pv = integer(kPv) - contribution.pv;
       delete_hll = pv <= 0;
       if (delete_hll)
@@ -177,7 +183,7 @@ class ContributionReverter {
              {"ms", fmt::to_string(std::max<std::int64_t>(0, integer(kMs) - contribution.dwell_ms))},
              {"uv_correction", fmt::to_string(integer(kCorrection) + contribution.uv)}});
     }
-    if (!text(kViews).empty() && contribution.views > 0 && is_live(kViewed, settings_.views.counter_ttl)) {
+    if (contribution.views > 0) {
       const std::int64_t views = integer(kViews) - contribution.views;
       const double weight = settings_.views.pv_weight * static_cast<double>(contribution.views) +
                             settings_.views.uv_weight * static_cast<double>(contribution.first_views);
@@ -198,7 +204,8 @@ class ContributionReverter {
                               {"total", "score", "views", "viewed", "increments", "redated"});
       }
     }
-    if (const auto trend = parse_trend(text(kTrend))) {
+    const auto trend = parse_trend(text(kTrend));
+    if (trend && contribution.pv + contribution.views > 0) {
       if (integer(kPv) + integer(kViews) <= contribution.pv + contribution.views)
         deleted_fields.push_back("trend");
       else
@@ -294,11 +301,13 @@ class ContributionReverter {
     kIncrements,
     kRedated,
     kTrend,
+    kBegan,
+    kViewsBegan,
     kMark  // of the contribution
   };
-  static constexpr std::array<std::string_view, 14> kFields{
-      "pv",    "ms",     "renewed", "uv_correction", "v",          "views",   "total",
-      "score", "viewed", "first",   "date",          "increments", "redated", "trend"};
+  static constexpr std::array<std::string_view, 16> kFields{
+      "pv",     "ms",    "renewed", "uv_correction", "v",       "views", "total", "score",
+      "viewed", "first", "date",    "increments",    "redated", "trend", "began", "views_began"};
 
   redis::Redis& redis_;
   const Settings& settings_;

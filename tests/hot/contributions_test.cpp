@@ -372,6 +372,41 @@ TEST_CASE_METHOD(RevertFixture, "the visitor correction expires with the counter
 }
 
 TEST_CASE_METHOD(RevertFixture,
+                 "a revert subtracts nothing from counters that started after the contributions",
+                 "[contributions]") {
+  enum class End : std::uint8_t { kExpired, kOnlyReports, kOnlyViews, kDeleted };  // with the hash
+  const End end = GENERATE(End::kExpired, End::kOnlyReports, End::kOnlyViews, End::kDeleted);
+  const bool is_put = GENERATE(false, true);
+  CAPTURE(static_cast<int>(end), is_put);
+  if (is_put && end != End::kDeleted) put(item("a", wall_now() - seconds{3600}));
+  constexpr int kFrauds = 60, kHonest = 5;
+  for (int i = 0; i < kFrauds; ++i) track(report("a", "fraud", 1000, "s" + std::to_string(i)));
+  const std::int64_t expired = unix_s(now()) - 31 * 86400;
+  const bool reports_end = end != End::kOnlyViews, views_end = end != End::kOnlyReports;
+  if (end == End::kDeleted) command("DEL", keys().article("a"));
+  if (end != End::kDeleted && reports_end) command("HSET", keys().article("a"), "renewed", expired);
+  if (end != End::kDeleted && views_end) command("HSET", keys().article("a"), "viewed", expired);
+  if (reports_end) command("DEL", keys().uv_hll("a"));
+  for (int i = 0; i < kHonest; ++i) track(report("a", "reader" + std::to_string(i), 1000));
+  CHECK(stats("a").pv == kHonest + (reports_end ? 0 : kFrauds));
+  const auto done = revert();
+  REQUIRE(done.size() == 1);
+  CHECK(done[0].contribution.pv == (reports_end ? 0 : kFrauds));
+  CHECK(done[0].contribution.views == (views_end ? 0 : kFrauds));
+  CHECK(stats("a").pv == kHonest);
+  CHECK(stats("a").uv == kHonest);
+  CHECK(stats("a").dwell_sum_ms == 1000 * kHonest);
+  CHECK(stats("a").views_pv == kHonest);
+  for (const hot::Model& model : hot::kModels) CHECK(rank_score("a", model));
+  // Later contributions are reverted.
+  for (int i = 0; i < 3; ++i) track(report("a", "fraud", 1000, "later" + std::to_string(i)));
+  CHECK(stats("a").pv == kHonest + 3);
+  CHECK(revert()[0].contribution.pv == 3);
+  CHECK(stats("a").pv == kHonest);
+  CHECK(stats("a").views_pv == kHonest);
+}
+
+TEST_CASE_METHOD(RevertFixture,
                  "reverting a hidden item or one with expired counters does not add it to a rank",
                  "[contributions]") {
   put(item("a", wall_now() - seconds{3600}));
