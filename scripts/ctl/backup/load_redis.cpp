@@ -85,7 +85,7 @@ using Fields = std::map<std::string, std::string>;
 void merge_article(Fields& into, const std::vector<std::string>& fields) {
   constexpr std::array<std::string_view, 6> kIntegers{"pv", "uv", "ms", "views", "shown", "uv_correction"};
   constexpr std::array<std::string_view, 2> kFractions{"total", "score"};
-  constexpr std::array<std::string_view, 3> kLatest{"renewed", "viewed", "v"};
+  constexpr std::array<std::string_view, 5> kLatest{"renewed", "viewed", "v", "began", "views_began"};
   constexpr auto integer = redis::parse_or_zero<std::int64_t>;
   constexpr auto number = redis::parse_or_zero<double>;
   const auto is_one_of = [](const auto& names, const std::string& name) {

@@ -228,6 +228,8 @@ class CounterImporter {
         .arg(std::max(article.live ? article.number(kRenewed) : 0, article.now - back.count()))
         .arg("imported")
         .arg(fmt::format("{} {}", line.pv, line.uv));
+    if (!article.live && !article.fields[kPv].empty())
+      out.arg("began").arg(std::max(article.number(kVersion) + 1, article.now * std::int64_t{1'000'000}));
     if (needs_date) out.arg("first").arg(std::min(unix_s(*line.first), article.now)).arg("dated").arg(1);
   }
 
