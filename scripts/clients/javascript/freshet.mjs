@@ -1,16 +1,4 @@
-// Client for Freshet, for browsers and Node 18 or later. Types are in freshet.d.mts.
-//
-// Arguments are named like the members in API.md; undefined, null and "" stand for absent. The preset decides what happens when
-// Freshet is slow or down:
-//
-// - "background" repeats requests that can be repeated up to four times, and throws FreshetError: reads, PUT, DELETE, and
-//   events, each of which has its own id.
-// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws no service errors: a call that fails returns
-//   {items: [], unavailable: true, error: FreshetError}. If there was no response, calls fail at once for a second, so that a
-//   page with many lists waits only once.
-//
-// With both, a track that cannot be delivered is queued in `storage` and sent after the next one, or when the browser is online
-// again.
+// Client for Freshet, for browsers and Node 18 or later. freshet.d.mts has the types and says what the presets do.
 
 const kQueueKey = "freshet.queue";
 const kQueueMax = 100;
@@ -88,8 +76,7 @@ function parseHealth(text) {
   return { ready: true, writes: text.includes("\nwrites:true\n"), missing: /^missing:(.+)$/m.exec(text)?.[1].split(",") ?? [] };
 }
 
-// Node 18 has no global `crypto`. The name is not a literal, and the import has comments, so that bundlers for browsers do not
-// look for the module.
+// Node 18 has no global `crypto`. Bundlers for browsers must not look for the module.
 const nodeCrypto = "node:crypto";
 const subtle = async () => (globalThis.crypto ?? (await import(/* webpackIgnore: true */ /* @vite-ignore */ nodeCrypto)).webcrypto).subtle;
 
@@ -109,8 +96,8 @@ export async function sign({ kid, secret }, method, target, body, seconds = Math
   return `Freshet-HMAC-SHA256 kid=${kid}, ts=${seconds}, sig=${await hmac(secret, `v1\n${method}\n${target}\n${seconds}\n${digest}`)}`;
 }
 
-// The token of a reader for identity.mode = "token", made with one of identity.token_keys. `expires` is in unix seconds; the
-// default is in an hour. Make tokens on your server: a page must not know the secret.
+// A reader's token for identity.mode = "token", which expires at `expires` (unix seconds; default: in an hour). Make it on your
+// server.
 export async function token({ kid, secret }, userId, expires = Date.now() / 1000 + 3600) {
   const message = `v1.${kid}.${segment(userId)}.${Math.floor(expires)}`;
   return `${message}.${await hmac(secret, message)}`;
@@ -274,7 +261,7 @@ export class Freshet {
   async mergeHistory(visitorId, userId) {
     return this.request("POST", "/api/history/merge", { body: { from: visitorId, to: userId }, repeatable: true });
   }
-  // Returns what is stored about a reader. `next` of its `database`, if present, is the `start` of the next part.
+  // What is stored about a reader. `next` of its `database` is the `start` of the next part.
   async exportUser(userId, start = 0) {
     return this.request("GET", `/api/users/${segment(userId)}`, { query: { from: start } });
   }
@@ -300,9 +287,8 @@ export class Freshet {
 
   // --- Requests ---------------------------------------------------------------------------------------------------------
 
-  // `body` is an object sent as JSON, or a string of type `type`. An array in `query` is a parameter for each of its values. A
-  // `repeatable` request is retried after temporary errors. `parse` makes the result of the response's text, or returns undefined
-  // if that is impossible.
+  // An array in `query` is a parameter for each value. A `repeatable` request is retried after temporary errors. `parse` returns
+  // undefined for a text that is no result.
   async request(method, path, options) {
     try {
       return await this.#tryTo(method, path, known("query body type repeatable parse", options));
