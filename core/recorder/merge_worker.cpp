@@ -1,9 +1,13 @@
 #include "core/recorder/merge_worker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -169,6 +173,7 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   // After the rows, which keep the times of the follows.
   FRESHET_TRY(follows, move_follows(job));
   if (auto ok = add_seen_names(job); !ok) return ok;
+  if (auto ok = move_contributions(job); !ok) return ok;
   FRESHET_TRY(pages, unacknowledged_pages(from));
 
   const std::array<std::int64_t, readers::kMovedKinds.size()> moved{
@@ -278,6 +283,40 @@ Result<void> MergeWorker::add_seen_names(const MergeJob& job) {
   writes.add("ZADD", names, now, feed::SeenEpochs::name(job.from, epoch).view());
   writes.add("ZREMRANGEBYRANK", names, 0, -redis::kMaxMergedNames - 1);
   writes.add("EXPIRE", names, redis::kPendingTtl.count());
+  if (auto ok = redis_.call_all(writes); !ok) return tl::unexpected(ok.error());
+  return {};
+}
+
+// A revert of the target then finds what the source contributed to counters, and an erasure deletes
+// it. The batch is named by its contents, so the same contributions are not added twice. A
+// contribution whose revert was interrupted is not moved, since it may have been subtracted.
+Result<void> MergeWorker::move_contributions(const MergeJob& job) {
+  if (!pseudonyms_.visitor) return {};
+  constexpr std::size_t kItemsPerCall = 1000;
+  const std::string source = keys_.contributions(pseudonyms_.visitor(job.from)),
+                    target = keys_.contributions(pseudonyms_.visitor(job.to));
+  redis::Pipeline read, writes;
+  read.add("HGETALL", source);
+  FRESHET_TRY(replies, redis_.call_all(read));
+  const redis::Reply& fields = replies->front();
+  std::string_view network;
+  std::vector<std::pair<std::string_view, std::string_view>> items;
+  for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
+    const std::string_view field = redis::string_at(fields, i), value = redis::string_at(fields, i + 1);
+    if (field == "network") network = value;
+    if (field.starts_with("a:")) items.emplace_back(field.substr(2), value);
+  }
+  std::ranges::sort(items);
+  for (std::size_t from = 0; from < items.size(); from += kItemsPerCall) {
+    const auto part = std::span(items).subspan(from, std::min(kItemsPerCall, items.size() - from));
+    std::string contents;
+    for (const auto& [item, contribution] : part) contents.append(item).append(contribution);
+    writes.script(scripts::kContributions).key(target).arg(settings_.limits.contribution_ttl.count());
+    writes.arg(fmt::format("{:016x}", std::hash<std::string>{}(contents)).substr(0, 8));
+    writes.arg(network).arg(part.size());
+    for (const auto& [item, contribution] : part) writes.arg(item).arg(contribution);
+  }
+  writes.barrier().add("UNLINK", source);
   if (auto ok = redis_.call_all(writes); !ok) return tl::unexpected(ok.error());
   return {};
 }

@@ -85,6 +85,22 @@ TEST_CASE_METHOD(MergeFixture, "erasing an account voids spooled events of reade
   CHECK(recorded.contains(pseudonyms.erasure(kAnn)));
 }
 
+TEST_CASE_METHOD(MergeFixture,
+                 "what a merged reader contributed to counters is the account's, and erased with it",
+                 "[recorder]") {
+  const std::string source = keys().contributions(pseudonyms.visitor(kGuest)),
+                    target = keys().contributions(pseudonyms.visitor(kAnn));
+  command("HSET", source, "a:x", "2 1 9 0 0 0 5");
+  merge(kGuest, kAnn);
+  CHECK(command("EXISTS", source).integer() == 0);
+  CHECK(command("HGET", target, "a:x").text() == "2 1 9 0 0 0 5");
+  CHECK(*command("TTL", target).integer() > settings.limits.contribution_ttl.count() - 60);
+  request_erasure(kAnn, "erasure");
+  REQUIRE(finishes("erasure"));
+  REQUIRE(becomes_idle());
+  CHECK(command("EXISTS", target).integer() == 0);
+}
+
 TEST_CASE_METHOD(MergeFixture, "erasing a merged reader removes their names from the account", "[recorder]") {
   const std::string names = keys().merged_names(kAnn.view());
   command("ZADD", names, 1, kGuest.view(), 2, kGuest.str() + kIdMark + "3", 3, "guest2", 4,
