@@ -58,8 +58,13 @@ int test_config(const Options& options, std::ostream& out, const ExtraCheck& ext
     out << loaded.error().detail << "\nERROR: configuration file " << options.config << " test failed\n";
     return kConfigError;
   }
-  for (const std::string& warning : loaded->warnings) out << "WARNING: " << warning << "\n";
-  if (const Result<void> checked = extra_check ? extra_check(loaded->settings) : Result<void>(); !checked) {
+  const auto print_warnings = [&out](const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) out << "WARNING: " << warning << "\n";
+  };
+  print_warnings(loaded->warnings);
+  if (const auto checked = extra_check ? extra_check(loaded->settings) : std::vector<std::string>()) {
+    print_warnings(*checked);
+  } else {
     out << "ERROR: " << checked.error().detail << "\nERROR: configuration file " << options.config
         << " test failed\n";
     return kConfigError;

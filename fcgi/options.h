@@ -4,6 +4,7 @@
 #include <functional>
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/config/config.h"
@@ -41,8 +42,9 @@ void add_options(CLI::App& app, Options& options);
 Options parse_options(int argc, const char* const argv[]);
 
 // -t and -tt: prints warnings, errors and the result, one per line. Returns the exit status, 0 or
-// 78 (sysexits.h EX_CONFIG). `extra_check` validates files that the settings name.
-using ExtraCheck = std::function<Result<void>(const Settings&)>;
+// 78 (sysexits.h EX_CONFIG). `extra_check` validates files that the settings name, and returns
+// further warnings.
+using ExtraCheck = std::function<Result<std::vector<std::string>>(const Settings&)>;
 int test_config(const Options& options, std::ostream& out, const ExtraCheck& extra_check = {});
 
 }  // namespace freshet

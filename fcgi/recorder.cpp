@@ -64,7 +64,7 @@ int run_recorder(const Settings& settings, const StartupFiles& files, RecorderRe
     log::error("identity_rejected", {{"error", identity.error().detail}});
     return kExitConfig;
   }
-  check_writable_folder("recorder.database", settings.recorder.database);
+  check_writable_file("recorder.database", settings.recorder.database);
   check_writable_folder("search.index", settings.search.index);
   report.state.store(RecorderState::kStarting);
   report.reason.store(RecorderPauseReason::kNone);

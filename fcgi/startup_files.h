@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/config/settings.h"
@@ -32,16 +33,21 @@ struct StartupFiles {
 // kForbidden or kInvalid "bad_secret", "weak_key", "bad_key_id", "bad_pattern", "bad_clients",
 // "bad_redis_url", "bad_address" or "bad_error_log".
 Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt);
-// load_startup_files() for `freshetd -t`, which may run without the service's permissions: accepts
-// the files that only this process may not read, of which load_config() warns.
-Result<void> check_startup_files(const Settings& settings);
+// Makes the checks of a start for `freshetd -t`, which may run without the service's permissions:
+// those of load_startup_files(), sockets, pid file and limits. Accepts the files that only this
+// process may not read, of which load_config() warns. Returns warnings of what this process may
+// not do but the service might, and of what the service can do without. Errors: those of
+// load_startup_files(), "bad_listen" or "bad_pid_file".
+Result<std::vector<std::string>> check_startup_files(const Settings& settings);
 
 // Address of Redis (redis::endpoint_of). Errors: kInvalid "bad_redis_url" or "bad_address".
 Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const StartupFiles& files);
 
-// Logs an error if this process can neither write to `path` or its folder nor create it, because a
-// data volume is read-only or belongs to another user. `directive` names the path.
-void check_writable_folder(std::string_view directive, const std::string& path);
+// Logs an error if this process can neither write to the folder nor create it, because a data
+// volume is read-only or belongs to another user. `directive` names it.
+void check_writable_folder(std::string_view directive, const std::string& folder);
+// Likewise for the folder of the file.
+void check_writable_file(std::string_view directive, const std::string& file);
 
 std::string make_random_salt();
 

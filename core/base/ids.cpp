@@ -24,7 +24,7 @@ std::string_view problem_of(char32_t c) {
   return {};
 }
 
-// Counts the characters, and checks them and their encoding. `noun`: "an id" or "a tag".
+// Counts the characters, and checks them and their encoding. `noun`: "an id", "a tag" or "an author".
 Result<std::size_t> check_characters(std::string_view text, std::string_view member,
                                      const std::string& noun) {
   if (text.empty()) return bad_id(member, noun + " must not be empty");
@@ -41,41 +41,55 @@ Result<std::size_t> check_characters(std::string_view text, std::string_view mem
   return characters;
 }
 
-using Normalize = std::string (*)(std::string_view);
-
-Result<std::string> normalized_id(std::string_view text, std::string_view member, Normalize normalize) {
-  const std::string noun = "an id";
-  const auto too_long = [&] { return bad_id(member, noun + " must not exceed 512 bytes"); };
-  if (text.size() > kMaxInputBytes) return too_long();
-  if (auto ok = check_characters(text, member, noun); !ok) return tl::unexpected(ok.error());
-  std::string id = normalize(text);
-  if (id.size() > kMaxIdBytes) return too_long();
-  return id;
+bool has_dot_segment(std::string_view id) {
+  for (std::size_t begin = 0; begin <= id.size();) {
+    const std::size_t end = std::min(id.find('/', begin), id.size());
+    const std::string_view segment = id.substr(begin, end - begin);
+    if (segment == "." || segment == "..") return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 }  // namespace
 
 Result<std::string> parse_id(std::string_view text, std::string_view member) {
-  return normalized_id(text, member, utf8::to_nfc);
+  const std::string noun = "an id";
+  const auto too_long = [&] { return bad_id(member, noun + " must not exceed 512 bytes"); };
+  if (text.size() > kMaxInputBytes) return too_long();
+  if (auto ok = check_characters(text, member, noun); !ok) return tl::unexpected(ok.error());
+  if (has_dot_segment(text)) return bad_id(member, noun + R"( must not contain the segment "." or "..")");
+  std::string id = utf8::to_nfc(text);
+  if (id.size() > kMaxIdBytes) return too_long();
+  return id;
 }
 
 Result<std::string> parse_tag(std::string_view text, std::string_view member) {
   const std::string noun = "a tag";
-  FRESHET_TRY(characters, check_characters(text, member, noun));
-  FRESHET_TRY(folded_characters, check_characters(utf8::fold(text), member, noun));
+  std::string tag = utf8::single_spaced(text);
+  FRESHET_TRY(characters, check_characters(tag, member, noun));
+  FRESHET_TRY(folded_characters, check_characters(utf8::fold(tag), member, noun));
   if (std::max(*characters, *folded_characters) > kMaxTagCharacters)
     return bad_id(member, "a tag must not exceed 64 characters");
-  return std::string(text);
+  return tag;
 }
 
 Result<std::string> parse_author(std::string_view text, std::string_view member) {
-  FRESHET_TRY(key, normalized_id(text, member, utf8::fold));
-  if (auto ok = check_characters(*key, member, "an author"); !ok) return tl::unexpected(ok.error());
-  return key;
+  const std::string noun = "an author";
+  if (text.size() > kMaxInputBytes) return bad_id(member, noun + " must not exceed 512 bytes");
+  if (!utf8::is_valid(text)) return bad_id(member, noun + " must be valid UTF-8");
+  std::string buffer;
+  const std::string_view key = author_key({}, text, buffer);
+  if (key.size() > kMaxIdBytes) return bad_id(member, noun + " must not exceed 512 bytes");
+  if (auto ok = check_characters(key, member, noun); !ok) return tl::unexpected(ok.error());
+  return std::string(key);
 }
 
 std::string_view author_key(std::string_view author_id, std::string_view author, std::string& buffer) {
-  return utf8::fold(author_id.empty() ? author : author_id, buffer);
+  std::string_view key = utf8::fold(author_id.empty() ? author : author_id, buffer);
+  while (key.starts_with(' ')) key.remove_prefix(1);
+  while (key.ends_with(' ')) key.remove_suffix(1);
+  return key;
 }
 
 }  // namespace freshet

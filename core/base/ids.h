@@ -3,7 +3,8 @@
 //
 // An id is 1–512 bytes of UTF-8 in Normalization Form C; parse() normalizes. It contains no control
 // characters, no white space other than single-byte spaces inside, and no invisible characters
-// other than zero-width joiners. Ids are compared bytewise. Since ids contain no control
+// other than zero-width joiners. None of its segments between slashes is "." or "..", which HTTP
+// clients and servers resolve in paths. Ids are compared bytewise. Since ids contain no control
 // characters, these serve to tell ids apart from what is stored with them:
 //   U+001F  separates ids in lists (kIdSeparator)
 //   U+001E  marks values that are stored where ids are but are not ids: the marks of timelines and
@@ -28,13 +29,15 @@ inline constexpr char kIdSeparator = '\x1f', kIdMark = '\x1e';
 // Parse an id, a tag and an author's id. Errors: kInvalid "bad_id", with `member` as given.
 // In Normalization Form C. ASCII costs one allocation at most.
 Result<std::string> parse_id(std::string_view text, std::string_view member);
-// As it was put: up to kMaxTagCharacters characters, of which an id could consist, also when
-// folded.
+// As it was put, single-spaced: up to kMaxTagCharacters characters, of which an id could consist,
+// also when folded.
 Result<std::string> parse_tag(std::string_view text, std::string_view member);
-// The author's key: an id, folded.
+// The author's key. It has the characters and the length of an id, but `text` need not: folding
+// removes invisible characters and turns other white space into spaces.
 Result<std::string> parse_author(std::string_view text, std::string_view member);
-// The key of an item's author, by its author_id or, if that is empty, the author's name. Views
-// `buffer` or an argument. Equal to the AuthorId of the same text if that is one.
+// The key of an item's author, by its author_id or, if that is empty, the author's name: folded,
+// without spaces at the ends. Views `buffer` or an argument. Equal to the AuthorId of the same text
+// if that is one.
 std::string_view author_key(std::string_view author_id, std::string_view author, std::string& buffer);
 
 struct AuthorTag;
@@ -71,7 +74,7 @@ using VisitorId = Id<struct VisitorTag>;  // counted by UV and deduplication; se
 using SessionId = Id<struct SessionTag>;
 using EventId = Id<struct EventTag>;
 using AuthorId = Id<AuthorTag>;  // the key of an author, by which readers follow them
-using TagName = Id<TagTag>;      // a tag as it was put; compared by utf8::fold()
+using TagName = Id<TagTag>;      // a tag as parse_tag() returns it; compared by utf8::fold()
 
 // The reader that a visitor cookie names (readers.anonymous): this byte, then the visitor's id. No
 // id that a request contains may have it.

@@ -81,6 +81,23 @@ std::size_t length(std::string_view text) {
 
 bool is_white_space(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)) != 0; }
 
+std::string single_spaced(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint c = decode(text, at);
+    const std::size_t size = std::max<std::size_t>(c.size, 1);
+    if (c.size == 0 || !is_white_space(c.value)) {
+      out.append(text, at, size);
+    } else if (!out.empty() && !out.ends_with(' ')) {
+      out += ' ';
+    }
+    at += size;
+  }
+  if (out.ends_with(' ')) out.pop_back();
+  return out;
+}
+
 std::string to_nfc(std::string_view text) {
   if (is_ascii(text)) return std::string(text);
   static const icu::Normalizer2& normalizer = load(icu::Normalizer2::getNFCInstance);

@@ -37,6 +37,9 @@ constexpr bool is_invisible(char32_t c) {
 // The White_Space property, which U+200B and U+FEFF do not have.
 bool is_white_space(char32_t c);
 
+// `text` with one space for each run of white space, and none at the ends. Keeps ill-formed bytes.
+std::string single_spaced(std::string_view text);
+
 // Normalization Form C. O(bytes); ASCII is returned as it is. REQUIRES: is_valid(text).
 std::string to_nfc(std::string_view text);
 

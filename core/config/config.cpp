@@ -1,5 +1,7 @@
 #include "core/config/config.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -110,8 +112,10 @@ class ConfigReader {
   bool read_map_entry(const std::string& name, const toml::node& node);
   void report_unknown(const std::string& name, const SourceLocation& place);
   void resolve_files(const fs::path& folder);
+  std::string hint_about(const config::Finding& finding) const;
 
   std::string file_;
+  std::vector<std::string> missing_secrets_;                      // paths of secrets named without a folder
   std::map<std::string, SourceLocation, std::less<>> locations_;  // directive → where it was last set
 };
 
@@ -271,7 +275,9 @@ fs::path find_secret(const std::string& name, const fs::path& folder) {
 void ConfigReader::resolve_files(const fs::path& folder) {
   const auto relative = [](const std::string& path) { return !path.empty() && fs::path(path).is_relative(); };
   const auto resolve = [&](std::string& secret) {
-    if (relative(secret)) secret = find_secret(secret, folder).string();
+    if (!relative(secret)) return;
+    secret = find_secret(secret, folder).string();
+    if (read_access_error(secret) == ENOENT) missing_secrets_.push_back(secret);
   };
   for (std::string* secret :
        {&settings.redis.password_file, &settings.redis.sentinel_password_file, &settings.identity.salt_file})
@@ -280,6 +286,17 @@ void ConfigReader::resolve_files(const fs::path& folder) {
     for (auto& [kid, path] : *keys) resolve(path);
   for (std::string* list : {&settings.clients.deny_file, &settings.clients.allow_file})
     if (relative(*list)) *list = (folder / *list).string();
+}
+
+// A drop-in's LoadCredential= provides a secret to the service only.
+std::string ConfigReader::hint_about(const config::Finding& finding) const {
+  const auto is_named = [&](const std::string& path) {
+    return finding.text.find(": " + path + ": ") != finding.text.npos;
+  };
+  if (std::getenv("CREDENTIALS_DIRECTORY") || std::ranges::none_of(missing_secrets_, is_named)) return {};
+  return "; if a unit's LoadCredential= provides it, only the service can read it, and `systemctl reload "
+         "freshet` "
+         "tests the configuration there";
 }
 
 void ConfigReader::finish(const fs::path& main_file) {
@@ -293,7 +310,8 @@ void ConfigReader::finish(const fs::path& main_file) {
             place.line == 1 || found->second.file != place.file || found->second.line > place.line;
         if (is_later) place = found->second;
       }
-    (finding.is_error ? errors : warnings).push_back(place.text() + ": " + finding.text);
+    (finding.is_error ? errors : warnings)
+        .push_back(place.text() + ": " + finding.text + hint_about(finding));
   }
 }
 

@@ -183,7 +183,7 @@ constexpr std::array kDirectives{
     Directive{"feed.interest_min_dwell", "reading an item this long counts as interest", member<&S::feed, &Feed::interest_min_dwell>, {0, kHourMs}},
 
     Directive{"history.size", "number of a reader's last viewed topics that are kept, and as many replies", member<&S::history, &History::size>, {1, 128}},
-    Directive{"history.ttl", "their lifetime after the last view", member<&S::history, &History::ttl>, {60, 365 * kDay}},
+    Directive{"history.ttl", "their lifetime after the last view, renewed once a day", member<&S::history, &History::ttl>, {60, 365 * kDay}},
     Directive{"history.from_track", "add a known reader's counted reports to the history", member<&S::history, &History::from_track>},
 
     Directive{"interactions.post_weight", "weight of a post as a signal of interest", member<&S::interactions, &Interactions::post_weight>, {0, 1000}},

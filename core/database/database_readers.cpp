@@ -39,8 +39,7 @@ constexpr std::array<std::string_view, kStatementCount> kSql{
     " ON CONFLICT (reader, item) DO UPDATE SET at = excluded.at, reason = excluded.reason"
     " WHERE excluded.at >= dismissals.at",
     "DELETE FROM dismissals WHERE reader = ?1 AND item = ?2 AND at <= ?3",
-    "INSERT INTO follows (reader, author, at) VALUES (?1, ?2, ?3)"
-    " ON CONFLICT (reader, author) DO UPDATE SET at = excluded.at",
+    "INSERT OR IGNORE INTO follows (reader, author, at) VALUES (?1, ?2, ?3)",
     "DELETE FROM follows WHERE reader = ?1 AND author = ?2",
     "INSERT OR IGNORE INTO interactions (reader, at, item, kind)"
     " SELECT ?2, at, item, kind FROM interactions WHERE reader = ?1",

@@ -35,7 +35,7 @@ class ReaderRows {
   Result<void> put_dismissal(const readers::Dismissal& dismissal, UnixSeconds at);
   // Keeps a dismissal that is newer than `at`.
   Result<void> remove_dismissal(const ReaderId& reader, const ItemId& item, UnixSeconds at);
-  // Inserts or replaces by reader and author.
+  // Keeps the time of a follow that is already stored.
   Result<void> put_follow(const readers::Follow& follow);
   Result<void> remove_follow(const ReaderId& reader, const AuthorId& author);
   // Moves all rows of one reader to another, who keeps the newer of two dismissals, and returns how

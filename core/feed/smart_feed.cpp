@@ -165,8 +165,11 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
 
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   FRESHET_CO_TRY(result, co_await store_.next_page(request));
-  if (result->status == PageResult::Status::kEmpty && !request.allow_writes)
-    co_return degraded_page(Dependency::kWrites);
+  if (result->status == PageResult::Status::kEmpty && !request.allow_writes) {
+    FeedPage end = degraded_page(Dependency::kWrites);
+    end.exhausted = true;  // a refresh would show the first page again
+    co_return end;
+  }
   if (result->status == PageResult::Status::kEmpty) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
@@ -320,8 +323,12 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
     out.exhausted = exhausted;
     const std::size_t enough =
         std::max(request.limit, static_cast<std::size_t>(settings_.size) / kUnseenDivisor);
-    if (out.exhausted || out.items.size() >= enough || query.size >= max_depth || Clock::now() >= deadline)
-      co_return out;
+    if (out.exhausted || out.items.size() >= enough) co_return out;
+    const bool is_late = Clock::now() >= deadline;
+    if (query.size < max_depth && !is_late) continue;
+    if (out.items.empty() && is_late) co_return fail(ErrorCode::kUnavailable, "search_timeout");
+    out.exhausted = out.items.empty();
+    co_return out;
   }
 }
 

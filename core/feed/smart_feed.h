@@ -6,7 +6,7 @@
 //
 // While writes are disabled (FeedRequest::allow_writes) a refresh returns the best items of a
 // recall without storing anything, so they may be shown again; load_more continues an existing
-// buffer.
+// buffer, and without one ends the feed.
 //
 // Items are excluded from later pages by the script that delivers them. They are then added to the
 // seen filter asynchronously, and the delivery is acknowledged. If that was lost because a worker
@@ -43,7 +43,9 @@ struct FeedItem {
 struct FeedPage {
   std::vector<FeedItem> items;
   std::int64_t generation = 0, sequence = 0;  // for the page token; 0 and 0 when degraded
-  bool exhausted = false;  // no unseen items are left; if false, another request may return more
+  // No unseen items are left, or none among the best recall.max_depth. If false, another request
+  // may return more.
+  bool exhausted = false;
   // The missing dependency. kIndex: the page comes from the buffer, or from the hottest and newest
   // items. kRedis: the page is empty. kWrites: nothing was stored.
   std::optional<Dependency> degraded;
@@ -96,6 +98,7 @@ class SmartFeed {
   Task<Result<FeedPage>> stateless_refresh(const FeedRequest& request);
   Task<Result<FeedPage>> serve_old_buffer(const FeedRequest& request);
   Task<Result<UnseenItems>> fallback_candidates(const FeedRequest& request, const FeedState& state);
+  // Errors: kUnavailable "search_timeout" if none was found within the budget.
   Task<Result<UnseenItems>> recall_unseen(const FeedRequest& request, const FeedState& state);
   Task<Result<std::vector<ItemId>>> remove_seen(const ReaderId& reader, const FeedState& state,
                                                 std::vector<ItemId> items);

@@ -19,8 +19,11 @@
 //   renewed           unix s: the engagement counters expire engagement.counter_ttl later
 //   views total score counted views, their undecayed sum, the accumulated score
 //   viewed            unix s: views and total expire views.counter_ttl later
+//   began views_began version with which the engagement counters and the counted views started,
+//                     or an earlier one of this hash (contributions.cpp)
 //   trend             trending: five sums (parts/trend.lua)
-//   purges            ids of the last reverts applied to it (contributions.cpp)
+//   r:{version}       1: the contribution with this first version is reverted, but may still be
+//                     staged (contributions.cpp)
 //   shown             impressions (core/items/impression_counter.h); expire with the
 //                     engagement counters or, before the first of them, with the hash
 //   nets              unverified article: first 2 bytes of the hash of each network that read it

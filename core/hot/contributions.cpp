@@ -29,63 +29,48 @@ constexpr std::string_view kNetworkField = "network";
 
 // A contribution as it is recorded in the visitor's field "a:{item}".
 std::string encode_contribution(const Contribution& each) {
-  std::string out = fmt::format("{} {} {} {} {} {}", each.pv, each.uv, each.dwell_ms, each.views,
-                                each.first_views, each.views_score);
+  std::string out = fmt::format("{} {} {} {} {} {} {}", each.pv, each.uv, each.dwell_ms, each.views,
+                                each.first_views, each.views_score, each.first_version);
   if (std::isfinite(each.trend.front())) out += fmt::format(" {}", fmt::join(each.trend, " "));
   return out;
 }
 
 Contribution decode_contribution(std::string_view text) {
   const auto numbers = redis::split_words(text);
-  const auto integer = [&](std::size_t i) {
-    return i < numbers.size() ? redis::parse_or_zero<std::int64_t>(numbers[i]) : 0;
-  };
+  const auto word = [&](std::size_t i) { return i < numbers.size() ? numbers[i] : std::string_view(); };
+  const auto integer = [&](std::size_t i) { return redis::parse_or_zero<std::int64_t>(word(i)); };
   Contribution out{.pv = integer(0),
                    .uv = integer(1),
                    .dwell_ms = integer(2),
                    .views = integer(3),
                    .first_views = integer(4),
-                   .views_score = numbers.size() > 5 ? redis::parse_or_zero<double>(numbers[5]) : 0};
-  if (numbers.size() == 6 + out.trend.size()) {
+                   .views_score = redis::parse_or_zero<double>(word(5)),
+                   .first_version = integer(6)};
+  if (numbers.size() == 7 + out.trend.size()) {
     for (std::size_t i = 0; i < out.trend.size(); ++i)
-      out.trend[i] = redis::parse_or_zero<double>(numbers[6 + i]);
+      out.trend[i] = redis::parse_or_zero<double>(numbers[7 + i]);
   }
   return out;
 }
 
-// A staged contribution is stored in the visitor's field "p:{item}": an id of the revert, a
-// space and the contribution. An article stores the ids of the last reverts applied to it.
-constexpr std::size_t kRevertIdSize = 16, kMaxRevertIds = 8;
-
-Contribution decode_staged(std::string_view text) {
-  return decode_contribution(text.substr(std::min(kRevertIdSize + 1, text.size())));
-}
-
-bool has_revert_id(std::string_view revert_ids, std::string_view revert_id) {
-  for (; !revert_ids.empty(); revert_ids.remove_prefix(std::min(kRevertIdSize, revert_ids.size()))) {
-    if (revert_ids.substr(0, kRevertIdSize) == revert_id) return true;
-  }
-  return false;
-}
-
 // Reverts a visitor's contributions to items. Each contribution is staged in the visitor's hash,
-// subtracted from the article's counters together with a record of the revert's id, and deleted
-// once the article's ranks are updated. An interrupted revert can therefore be resumed, and
-// subtracts nothing twice.
+// subtracted from the article's counters together with a mark of it, and unstaged once the
+// article's ranks are updated; then the mark is deleted. An interrupted revert can therefore be
+// resumed, and subtracts nothing twice: a contribution that is still staged after the article was
+// read has its mark if it was subtracted. A revert killed at its last step leaves the mark.
 class ContributionReverter {
  public:
   ContributionReverter(redis::Redis& redis, const Settings& settings, const redis::Keys& keys,
                        std::string_view visitor)
       : redis_(redis), settings_(settings), keys_(keys), visitor_(visitor) {}
 
-  // Appends what was reverted to `done`.
+  // Appends what was subtracted to `done`.
   Task<Result<void>> run(const std::vector<std::string>& ids, std::vector<ItemContribution>& done) {
     for (const std::string& id : ids) reverted_[id] = {};
     std::vector<std::string> remaining = ids;
     for (int attempt = 0; attempt < kMaxAttempts && !remaining.empty(); ++attempt) {
-      FRESHET_CO_TRY(stage_result, co_await stage(remaining));
-      FRESHET_CO_TRY(conflicts, co_await subtract(stage_result->staged));
-      remaining = std::move(stage_result->remaining);
+      FRESHET_CO_TRY(staged, co_await stage(remaining));
+      FRESHET_CO_TRY(conflicts, co_await subtract(*staged));
       remaining.insert(remaining.end(), conflicts->begin(), conflicts->end());
     }
     if (!remaining.empty()) co_return fail(ErrorCode::kConflict, "write_conflict", {}, remaining.front());
@@ -96,99 +81,96 @@ class ContributionReverter {
  private:
   struct StagedContribution {
     std::string id, text;
-    std::string_view revert_id() const { return std::string_view(text).substr(0, kRevertIdSize); }
-    Contribution contribution() const { return decode_staged(text); }
-  };
-  struct StageResult {
-    std::vector<StagedContribution> staged;
-    std::vector<std::string> remaining;  // more was recorded since, or the fields changed
+    Contribution contribution;
+    // Field of the article's hash. No two contributions to an article have the same first version.
+    std::string mark() const { return "r:" + std::to_string(contribution.first_version); }
   };
 
-  Task<Result<StageResult>> stage(const std::vector<std::string>& ids) {
-    Pipeline read;
-    for (const std::string& id : ids) read.add("HMGET", keys_.contributions(visitor_), "a:" + id, "p:" + id);
-    read.add("TIME");
-    FRESHET_CO_TRY(found, co_await redis::run_all(redis_, read));
-    const auto time = redis::parse_time(found->back());
-    if (!time) co_return tl::unexpected(redis::malformed_reply("TIME"));
-    const std::string revert_id = fmt::to_string(time->count());
-    StageResult out;
-    std::vector<StagedContribution> requested;
+  // Leaves the ids of articles with another contribution, which was recorded since an earlier revert
+  // staged one.
+  Task<Result<std::vector<StagedContribution>>> stage(std::vector<std::string>& ids) {
     Pipeline write;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const std::string_view recorded = redis::string_at((*found)[i], 0),
-                             already_staged = redis::string_at((*found)[i], 1);
-      if (!already_staged.empty()) {
-        out.staged.push_back({ids[i], std::string(already_staged)});
-        if (!recorded.empty()) out.remaining.push_back(ids[i]);
-      } else if (!recorded.empty()) {
-        requested.push_back({ids[i], revert_id + " " + std::string(recorded)});
-        write.script(scripts::kContributionStage).key(keys_.contributions(visitor_));
-        write.arg(ids[i]).arg(recorded).arg(requested.back().text);
-      }
-    }
-    if (write.empty()) co_return out;
+    for (const std::string& id : ids)
+      write.script(scripts::kContributionStage).key(keys_.contributions(visitor_)).arg(id);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, write));
-    for (std::size_t i = 0; i < requested.size(); ++i) {
-      if ((*replies)[i].integer().value_or(0) == 1)
-        out.staged.push_back(std::move(requested[i]));
-      else
-        out.remaining.push_back(std::move(requested[i].id));
+    std::vector<StagedContribution> staged;
+    std::vector<std::string> remaining;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::string_view text = redis::string_at((*replies)[i], 0);
+      if (!text.empty()) staged.push_back({ids[i], std::string(text), decode_contribution(text)});
+      if ((*replies)[i][1].integer() == 1) remaining.push_back(ids[i]);
     }
-    co_return out;
+    ids = std::move(remaining);
+    co_return staged;
   }
 
   // Returns the ids of articles that changed between the read and the write.
   Task<Result<std::vector<std::string>>> subtract(const std::vector<StagedContribution>& staged) {
     std::vector<std::string> conflicts;
     if (staged.empty()) co_return conflicts;
-    Pipeline read;
+    Pipeline read, write;
     for (const StagedContribution& each : staged) {
-      read.command(2 + kFields.size()).arg("HMGET").arg(keys_.article(each.id));
+      read.command(3 + kFields.size()).arg("HMGET").arg(keys_.article(each.id));
       for (const std::string_view field : kFields) read.arg(field);
+      read.arg(each.mark());
     }
+    read.barrier();
+    for (const StagedContribution& each : staged)
+      read.add("HGET", keys_.contributions(visitor_), "p:" + each.id);
     read.add("TIME");
     FRESHET_CO_TRY(found, co_await redis::run_all(redis_, read));
     const UnixSeconds read_at{seconds{redis::to_int(redis::string_at(found->back(), 0))}};
-    Pipeline write;
-    std::vector<bool> subtracted(staged.size(), true);
-    std::vector<std::size_t> requested;
+    std::vector<const StagedContribution*> done, requested;
+    std::vector<Contribution> subtracted;
     for (std::size_t i = 0; i < staged.size(); ++i) {
-      if (append_subtraction(write, staged[i], (*found)[i], read_at)) requested.push_back(i);
+      const redis::Reply& article = (*found)[i];
+      const bool is_known = !redis::string_at(article, kVersion).empty(),
+                 is_subtracted = !redis::string_at(article, kMark).empty(),
+                 is_staged = (*found)[staged.size() + i].text() == staged[i].text;
+      if (is_known && is_staged && !is_subtracted) {
+        subtracted.push_back(append_subtraction(write, staged[i], article, read_at));
+        requested.push_back(&staged[i]);
+      } else {
+        done.push_back(&staged[i]);
+      }
     }
     if (!write.empty()) {
       FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, write));
-      for (std::size_t i = 0; i < requested.size(); ++i)
-        subtracted[requested[i]] = (*replies)[i].integer().value_or(0) == 1;
+      for (std::size_t i = 0; i < requested.size(); ++i) {
+        if ((*replies)[i].integer() == 1) {
+          done.push_back(requested[i]);
+          reverted_[requested[i]->id] += subtracted[i];
+        } else {
+          conflicts.push_back(requested[i]->id);
+        }
+      }
     }
-    std::vector<const StagedContribution*> done;
-    for (std::size_t i = 0; i < staged.size(); ++i)
-      subtracted[i] ? done.push_back(&staged[i]) : conflicts.push_back(staged[i].id);
     FRESHET_CO_TRY(updated, co_await update_ranks(done));
-    for (const StagedContribution* each : done) reverted_[each->id] += each->contribution();
     co_return conflicts;
   }
 
-  // Appends a write of the article without the staged contribution. Returns false if it was
-  // subtracted already or the article no longer exists.
-  bool append_subtraction(Pipeline& out, const StagedContribution& staged, const redis::Reply& reply,
-                          UnixSeconds now) const {
+  // Appends a write of the article without the staged contribution. Returns what it subtracts.
+  Contribution append_subtraction(Pipeline& out, const StagedContribution& staged, const redis::Reply& reply,
+                                  UnixSeconds now) const {
     const auto text = [&](Field field) { return redis::string_at(reply, field); };
     const auto integer = [&](Field field) { return redis::to_int(text(field)); };
     const auto number = [&](Field field) { return redis::parse_or_zero<double>(text(field)); };
-    if (text(kVersion).empty() || has_revert_id(text(kPurges), staged.revert_id())) return false;
-    const Contribution contribution = staged.contribution();
-    const auto is_live = [&](Field since, seconds ttl) {
-      return !text(since).empty() && unix_s(now) < integer(since) + ttl.count();
+    // Counters that expired since do not have the contribution, even if they started again.
+    Contribution contribution = staged.contribution;
+    const auto has = [&](Field began, Field renewed, seconds ttl) {
+      return !text(renewed).empty() && unix_s(now) < integer(renewed) + ttl.count() &&
+             contribution.first_version >= integer(began);
     };
+    if (text(kPv).empty() || !has(kBegan, kRenewed, settings_.engagement.counter_ttl))
+      contribution.pv = contribution.uv = contribution.dwell_ms = 0;
+    if (text(kViews).empty() || !has(kViewsBegan, kViewed, settings_.views.counter_ttl))
+      contribution.views = contribution.first_views = 0, contribution.views_score = 0;
     std::vector<std::string_view> deleted_fields;
     std::vector<std::pair<std::string_view, std::string>> fields;
-    const std::string_view revert_ids = text(kPurges);
-    fields.emplace_back(
-        "purges", revert_ids.substr(revert_ids.size() < kRevertIdSize * kMaxRevertIds ? 0 : kRevertIdSize));
-    fields.back().second.append(staged.revert_id());
+    const std::string mark = staged.mark();
+    fields.emplace_back(mark, "1");
     bool delete_hll = false;
-    if (!text(kPv).empty() && is_live(kRenewed, settings_.engagement.counter_ttl)) {
+    if (contribution.pv > 0 || contribution.uv > 0 || contribution.dwell_ms > 0) {
       const std::int64_t pv = integer(kPv) - contribution.pv;
       delete_hll = pv <= 0;
       if (delete_hll)
@@ -201,7 +183,7 @@ class ContributionReverter {
              {"ms", fmt::to_string(std::max<std::int64_t>(0, integer(kMs) - contribution.dwell_ms))},
              {"uv_correction", fmt::to_string(integer(kCorrection) + contribution.uv)}});
     }
-    if (!text(kViews).empty() && contribution.views > 0 && is_live(kViewed, settings_.views.counter_ttl)) {
+    if (contribution.views > 0) {
       const std::int64_t views = integer(kViews) - contribution.views;
       const double weight = settings_.views.pv_weight * static_cast<double>(contribution.views) +
                             settings_.views.uv_weight * static_cast<double>(contribution.first_views);
@@ -222,7 +204,8 @@ class ContributionReverter {
                               {"total", "score", "views", "viewed", "increments", "redated"});
       }
     }
-    if (const auto trend = parse_trend(text(kTrend))) {
+    const auto trend = parse_trend(text(kTrend));
+    if (trend && contribution.pv + contribution.views > 0) {
       if (integer(kPv) + integer(kViews) <= contribution.pv + contribution.views)
         deleted_fields.push_back("trend");
       else
@@ -233,7 +216,7 @@ class ContributionReverter {
     out.arg(text(kVersion)).arg("").arg(deleted_fields.size());
     for (const std::string_view each : deleted_fields) out.arg(each);
     for (const auto& [field, value] : fields) out.arg(field).arg(value);
-    return true;
+    return contribution;
   }
 
   // The article's sums without those of a contribution, but with the views that it entered with.
@@ -288,12 +271,17 @@ class ContributionReverter {
     RankWrites writes;
     for (std::size_t i = 0; i < items.size(); ++i)
       add_rank_writes(writes, items[i]->id, parse_article((*articles)[i], now, settings_), settings_,
-                      items[i]->contribution().views > 0 ? RemovalPolicy::kAll : RemovalPolicy::kComputed);
+                      items[i]->contribution.views > 0 ? RemovalPolicy::kAll : RemovalPolicy::kComputed);
     Pipeline write;
     append_rank_writes(write, writes, now, settings_, keys_);
     write.barrier();
     for (const StagedContribution* each : items)
-      write.add("HDEL", keys_.contributions(visitor_), "p:" + each->id);
+      write.script(scripts::kContributionStage)
+          .key(keys_.contributions(visitor_))
+          .arg(each->id)
+          .arg(each->text);
+    write.barrier();
+    for (const StagedContribution* each : items) write.add("HDEL", keys_.article(each->id), each->mark());
     FRESHET_CO_TRY(written, co_await redis::run_all(redis_, write));
     co_return Result<void>();
   }
@@ -308,16 +296,18 @@ class ContributionReverter {
     kTotal,
     kScore,
     kViewed,
-    kPurges,
     kFirst,
     kDate,
     kIncrements,
     kRedated,
-    kTrend
+    kTrend,
+    kBegan,
+    kViewsBegan,
+    kMark  // of the contribution
   };
-  static constexpr std::array<std::string_view, 15> kFields{
-      "pv",     "ms",     "renewed", "uv_correction", "v",          "views",   "total", "score",
-      "viewed", "purges", "first",   "date",          "increments", "redated", "trend"};
+  static constexpr std::array<std::string_view, 16> kFields{
+      "pv",     "ms",    "renewed", "uv_correction", "v",       "views", "total", "score",
+      "viewed", "first", "date",    "increments",    "redated", "trend", "began", "views_began"};
 
   redis::Redis& redis_;
   const Settings& settings_;
@@ -335,6 +325,7 @@ Contribution& Contribution::operator+=(const Contribution& other) {
   views += other.views;
   first_views += other.first_views;
   views_score += other.views_score;
+  first_version = std::min(first_version, other.first_version);
   for (std::size_t i = 0; i < trend.size(); ++i) trend[i] = add_log2(trend[i], other.trend[i]);
   return *this;
 }
@@ -392,8 +383,8 @@ std::vector<ItemContribution> parse_contributions(const redis::Reply& hash) {
   std::map<std::string_view, Contribution> items;
   for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
     const std::string_view field = redis::string_at(hash, i), value = redis::string_at(hash, i + 1);
-    if (field.starts_with("a:")) items[field.substr(2)] += decode_contribution(value);
-    if (field.starts_with("p:")) items[field.substr(2)] += decode_staged(value);
+    if (field.starts_with("a:") || field.starts_with("p:"))
+      items[field.substr(2)] += decode_contribution(value);
   }
   std::vector<ItemContribution> out;
   out.reserve(items.size());

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +28,8 @@ struct Contribution {
   std::int64_t pv = 0, uv = 0, dwell_ms = 0;  // uv: the increase of the HyperLogLog's estimate
   std::int64_t views = 0, first_views = 0;    // counted views; those that were the visitor's first of the day
   double views_score = 0;
+  // The article's version after the first of these events; each event has another.
+  std::int64_t first_version = std::numeric_limits<std::int64_t>::max();
   TrendSums trend = no_trend();
   Contribution& operator+=(const Contribution& other);
 };
@@ -84,9 +87,9 @@ Task<Result<std::vector<ItemContribution>>> read_contributions(redis::Redis& red
 
 // Subtracts the visitor's contributions from these items and updates their ranks; an item without
 // any other page view leaves the ranks. Lists are rebuilt from the next request on. Returns what
-// was subtracted from each item.
+// this call subtracted from each item.
 //
-// Each contribution is subtracted once: after an error, repeat the call to resume. 6 RTT per 100
+// Each contribution is subtracted once: after an error, repeat the call to resume. 5 RTT per 100
 // items, plus 1. Errors: Redis errors; kConflict "write_conflict" if an item or its recorded
 // contribution keeps changing between round trips.
 Task<Result<std::vector<ItemContribution>>> revert_contributions(redis::Redis& redis,

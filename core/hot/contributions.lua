@@ -4,11 +4,12 @@
 --
 -- KEYS 1… hot:added:{visitor} of each, by slot_or_zero()
 -- ARGV 1 TTL s  2 the batch's name, 8 bytes  then for each visitor: the network or ''
---      number of articles  and for each article: id  'pv uv dwell_ms views first_views views_score', and
---      the five sums of parts/trend.lua if a view counted
+--      number of articles  and for each article: id  'pv uv dwell_ms views first_views views_score
+--      first_version', and the five sums of parts/trend.lua if a view counted
 -- Returns 1, or 0 for a batch that was recorded before.
 --
--- Field a:{id} holds the totals of these numbers, in the same order; the last five are logarithms. Each new article renews the TTL.
+-- Field a:{id} holds the totals of these numbers, in the same order; of the versions the first, and the
+-- last five are logarithms. Each new article renews the TTL.
 local first = KEYS[1]
 local batches = redis.pcall('HGET', first, 'batches')
 if type(batches) == 'string' then
@@ -25,7 +26,7 @@ local function total(a, b)
     local sum = (x or 0) + (y or 0)
     if #sums >= 6 and x and y then
       local high, low = max(x + 0, y + 0), min(x + 0, y + 0)
-      sum = high + math.log(1 + 2 ^ (low - high)) / math.log(2)
+      sum = #sums == 6 and low or high + math.log(1 + 2 ^ (low - high)) / math.log(2)
     end
     sums[#sums + 1] = format('%.17g', sum)
     x, y = a_numbers(), b_numbers()

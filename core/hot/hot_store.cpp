@@ -255,6 +255,7 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
                                 .views = views,
                                 .first_views = number(kFirstToday),
                                 .views_score = fraction(kIncrement),
+                                .first_version = article.version,
                                 .trend = number(8) > 0 ? trend_of_view(now) : no_trend()});
   }
   const double score =
@@ -361,6 +362,7 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
                                {.views = 1,
                                 .first_views = first_today ? 1 : 0,
                                 .views_score = increment,
+                                .first_version = article.version,
                                 .trend = article.trend ? trend_of_view(at) : no_trend()});
   }
   co_return ViewResult{.first_today = first_today,

@@ -126,7 +126,7 @@ if register_changed then
   end
 end
 
-local v, changes, counters_ttl = fields[10] or 0, {'pv', format('%d', pv), 'uv', format('%d', uv), 'ms', format('%d', ms)}, 0
+local v, next_v, changes, counters_ttl = fields[10] or 0, version_after(fields[10], time), {'pv', format('%d', pv), 'uv', format('%d', uv), 'ms', format('%d', ms)}, 0
 if fields[3] or counted ~= 100 then append(changes, 'counted', counted) end
 if in_future then
   append(changes, 'early', first)
@@ -148,8 +148,10 @@ end
 local first_today, inc, total, score, trend = 0, 0, 0, 0, ''
 if counts and day then
   first_today, inc, total, score, counters_ttl =
-    add_view(changes, KEYS[4], ARGV[1], 11, fields, 15, views_score, published, is_site_dated or has_new_site_date, now, clock)
+    add_view(changes, KEYS[4], ARGV[1], 11, fields, 15, views_score, published, is_site_dated or has_new_site_date, now, clock, next_v)
 end
+if not (live or fields[17] and not fields[1]) then append(changes, 'began', next_v) end
+if not (fields[1] or fields[17]) then append(changes, 'views_began', next_v) end
 if counts then
   trend = trend_after(fields[20], now, clock, pv + (fields[17] or 0), ARGV[17] + 0, min(published, now))
   append(changes, 'trend', trend)
@@ -164,7 +166,7 @@ elseif register_changed and uv_before == 0 then
   call('EXPIRE', KEYS[2], ttl)  -- the first event that counts as a visitor
 end
 if counts or register_changed or added_ms > 0 or in_future or is_first_event or has_new_site_date or later then
-  v = version_after(v, time)
+  v = next_v
   call('HSET', KEYS[1], 'v', v, unpack(changes))
 end
 if counters_ttl > 0 and not date then

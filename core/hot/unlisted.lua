@@ -44,6 +44,7 @@ local listed = is_old_enough and #nets >= 2 * required_networks
 if increment == 1 or listed then
   v = version_after(v, time)
   call('HSET', KEYS[1], 'nets', listed and '+' .. nets or nets, 'nets_since', since, 'first', published, 'v', v)
+  if listed then call('HSET', KEYS[1], 'began', v, 'views_began', v) end  -- contributions are recorded from now on
   call('EXPIRE', KEYS[1], listed and ARGV[5] or '3600')
 end
 if increment == 1 then

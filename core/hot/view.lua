@@ -70,11 +70,15 @@ elseif not published then
   if ARGV[12] == '3' then append(changes, 'begin', now) end
 end
 local uv, inc, total, counters_ttl
+local v = version_after(fields[9], time)
 uv, inc, total, score, counters_ttl =
-  add_view(changes, KEYS[3], ARGV[1], 6, fields, 1, score, published, is_site_dated or has_new_site_date, now, clock)
+  add_view(changes, KEYS[3], ARGV[1], 6, fields, 1, score, published, is_site_dated or has_new_site_date, now, clock, v)
+if not (fields[3] or fields[14]) then
+  append(changes, 'began', v)
+  append(changes, 'views_began', v)
+end
 local trend = trend_after(fields[15], now, clock, (fields[14] or 0) + (fields[3] or 0) + 1, ARGV[14] + 0, min(published, now))
 append(changes, 'trend', trend)
-local v = version_after(fields[9], time)
 call('HSET', KEYS[1], 'v', v, unpack(changes))
 if counters_ttl > 0 and not date then
   if fields[9] then call('EXPIRE', KEYS[1], ttl, 'GT') else call('EXPIRE', KEYS[1], ttl) end

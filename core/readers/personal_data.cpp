@@ -177,7 +177,8 @@ Task<void> PersonalData::read_rows(const ReaderId& reader, std::int64_t from, Ex
 
 // --- erasure
 
-Task<Result<void>> PersonalData::erase_anonymous(const ReaderId& reader) {
+Task<Result<void>> PersonalData::erase_anonymous(const ReaderId& reader, bool may_be_stored) {
+  const std::vector<std::string> keys = keys_about(reader);
   Pipeline reads, writes;
   reads.add("TIME");
   std::string epoch;
@@ -185,12 +186,16 @@ Task<Result<void>> PersonalData::erase_anonymous(const ReaderId& reader) {
     epoch = keys_.seen_epoch(pseudonyms_.erasure(reader));
     reads.add("GET", keys_.merged_into(pseudonyms_.erasure(reader))).add("GET", epoch);
   }
+  if (!may_be_stored)
+    for (const std::string& key : keys) reads.add("EXISTS", key);
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, reads));
+  const auto is_missing = [](const redis::Reply& each) { return each.is_nil() || each.integer() == 0; };
+  if (!may_be_stored && std::all_of(found->begin() + 1, found->end(), is_missing)) co_return Result<void>();
   const seconds ttl = redis::tombstone_ttl(spool_settings_.max_age);
   for (const std::string& name : pseudonyms_.all(reader))
     writes.add("SET", keys_.tombstone(name), redis::string_at((*found)[0], 0), "EX", ttl.count());
   writes.barrier();
-  for (const std::string& key : keys_about(reader)) writes.add("UNLINK", key);
+  for (const std::string& key : keys) writes.add("UNLINK", key);
   if (!epoch.empty()) {
     if (const std::string_view account = (*found)[1].text(); !account.empty()) {
       const std::string names = keys_.merged_names(account), name = reader.str() + kIdMark;

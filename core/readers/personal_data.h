@@ -74,8 +74,10 @@ class PersonalData {
   Task<Result<Export>> collect(const ReaderId& reader, std::int64_t from);
   // Deletes what is stored about an anonymous reader, and about the visitor that they are counted
   // as, except keys that name an article first. Voids their events in all hosts' spools, and makes
-  // the seen filter forget them. Nothing of theirs is in the stream or the database. 2 RTT.
-  Task<Result<void>> erase_anonymous(const ReaderId& reader);
+  // the seen filter forget them. Nothing of theirs is in the stream or the database. 2 RTT. With
+  // `may_be_stored` false (http::RateLimiter::may_store_anonymous) the reader has nothing in flight
+  // or spooled, so if no key exists either, this writes nothing: 1 RTT.
+  Task<Result<void>> erase_anonymous(const ReaderId& reader, bool may_be_stored);
   // Has erase_anonymous() delete the keys again through `write_queue`, once or twice kSettleTime
   // later: workers may still be writing what they had accepted before. flush() deletes them now.
   void erase_again(redis::WriteQueue& write_queue, redis::RunAfter after);

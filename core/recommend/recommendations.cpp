@@ -167,8 +167,8 @@ Task<Result<std::unique_ptr<RankingTrace>>> Recommendations::explain(const Recom
   co_await set_phase(RequestPhase::kRank);
   FRESHET_CO_TRY(candidates, co_await recommender_.find_candidates(std::move(profile), out->at));
   out->candidates = std::move(*candidates);
-  out->selection =
-      std::make_unique<Selection>(*out->candidates, out->state, request.exclude, selection_, out->at);
+  out->selection = std::make_unique<Selection>(*out->candidates, out->state, request.exclude, selection_,
+                                               out->at, request.reader);
   FRESHET_CO_TRY(items, co_await select_page(*out, request.limit, out->not_visible));
   out->page = {std::move(*items), out->selection->excluded(), recommender_.model_name(), std::nullopt};
   if (out->page.items.size() < request.limit) {
@@ -215,6 +215,7 @@ Task<Result<bool>> Recommendations::append_recalled(RankingTrace& trace,
     for (std::size_t i = 0; i < chunk.size() && page.size() < limit; ++i) {
       const items::SharedCard& card = (*cards)[i];
       if (!card->known || card->is_hidden_at(trace.at)) continue;
+      if (trace.selection->is_own(card->author_id, card->author)) continue;
       page.push_back({chunk[i], card, 0, reasons.recalled_reason(*eligible[from + i], *card)});
     }
     if (page.size() == limit || (page.size() == size_before && chunk.size() == kFillChunk)) co_return false;
@@ -268,7 +269,8 @@ RecommendPage Recommendations::fallback_page(const RecommendRequest& request) {
   const auto candidates = recommender_.find_stale_candidates({}, clock_());
   if (!candidates) return page;  // nothing was ever loaded
   const readers::ReaderState anonymous;
-  const Selection selection(*candidates, anonymous, ExclusionMode::kOff, selection_, clock_());
+  const Selection selection(*candidates, anonymous, ExclusionMode::kOff, selection_, clock_(),
+                            request.reader);
   const auto selected = selection.select(request.limit, [](const SelectionCandidate&) { return true; });
   for (const std::size_t each : selected) {
     const SelectionCandidate& candidate = selection.candidates()[each];

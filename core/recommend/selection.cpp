@@ -55,8 +55,12 @@ double soft_exclusion_factor(seconds age, seconds half_life) {
 }
 
 Selection::Selection(const CandidateSet& candidate_set, const readers::ReaderState& state, ExclusionMode mode,
-                     const SelectionSettings& settings, UnixSeconds now)
-    : candidate_set_(candidate_set), state_(state), settings_(settings), mode_(mode) {
+                     const SelectionSettings& settings, UnixSeconds now, const ReaderId& reader)
+    : candidate_set_(candidate_set),
+      state_(state),
+      settings_(settings),
+      mode_(mode),
+      own_author_(utf8::fold(reader.view())) {
   collect_exclusions();
   candidates_.reserve(candidate_set.candidates().size());
   for (const RankedCandidate& each : candidate_set.candidates())
@@ -100,6 +104,11 @@ Eligibility Selection::eligibility(std::string_view id) const {
     return Eligibility::kInteracted;
   return mode_ == ExclusionMode::kHard && viewed_.contains(id) ? Eligibility::kViewed
                                                                : Eligibility::kEligible;
+}
+
+bool Selection::is_own(std::string_view author_id, std::string_view author) const {
+  std::string buffer;
+  return !own_author_.empty() && author_key(author_id, author, buffer) == own_author_;
 }
 
 // Keyed by item index, because comparing indexes is faster than comparing ids.
@@ -178,6 +187,7 @@ std::vector<std::size_t> Selection::select(
     const SelectionCandidate& each = candidates_[i];
     if (each.eligibility != Eligibility::kEligible || !is_visible(each)) continue;
     candidate_set_.metadata(each.ranked->item, metadata);
+    if (is_own(metadata.author_id, metadata.author)) continue;
     if (!caps.allows(metadata)) {
       capped.push_back(i);
       continue;

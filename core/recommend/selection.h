@@ -50,9 +50,9 @@ struct SelectionSettings {
 
 class Selection {
  public:
-  // All arguments must outlive this.
+  // All arguments except `reader` must outlive this. `reader`: is not selected their own items.
   Selection(const CandidateSet& candidate_set, const readers::ReaderState& state, ExclusionMode mode,
-            const SelectionSettings& settings, UnixSeconds now);
+            const SelectionSettings& settings, UnixSeconds now, const ReaderId& reader = {});
 
   // All candidates, best first by score(); equal scores in the original order.
   const std::vector<SelectionCandidate>& candidates() const { return candidates_; }
@@ -61,9 +61,12 @@ class Selection {
   }
   const ExcludedCounts& excluded() const { return counts_; }
   Eligibility eligibility(std::string_view id) const;  // for any item, not only candidates
+  // True if the reader is the author, that is, the author's key is the reader's id. Such items stay
+  // among the eligible candidates, but are not selected.
+  bool is_own(std::string_view author_id, std::string_view author) const;
 
-  // Returns indexes into candidates() of the `limit` best candidates that are eligible and for
-  // which `is_visible` returns true. Candidates beyond the caps per author and tag are used only if
+  // Returns indexes into candidates() of the `limit` best candidates that are eligible, not the
+  // reader's own, and for which `is_visible` returns true. Candidates beyond the caps per author and tag are used only if
   // the page cannot be filled without them.
   std::vector<std::size_t> select(std::size_t limit,
                                   const std::function<bool(const SelectionCandidate&)>& is_visible) const;
@@ -84,6 +87,7 @@ class Selection {
   const readers::ReaderState& state_;
   const SelectionSettings& settings_;
   const ExclusionMode mode_;
+  const std::string own_author_;                                 // the author's key of the reader's own items
   std::unordered_set<std::string_view> interacted_, dismissed_;  // without the items in state.archived
   std::unordered_map<std::string_view, UnixSeconds> viewed_;
   std::vector<SelectionCandidate> candidates_;

@@ -1,9 +1,13 @@
 #include "core/recorder/merge_worker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -32,9 +36,11 @@ bool contains(const std::vector<MergeJob>& jobs, const MergeJob& job) {
   return std::ranges::any_of(jobs, [&](const MergeJob& each) { return each.entry == job.entry; });
 }
 
-// The entries of a merge are few, and a merge that waits for room would hold up the stream.
-Settings without_stream_limit(Settings settings) {
+// The entries of a merge are few, and a merge that waits for room would hold up the stream. Follows
+// beyond waterfall.max_follows would be lost.
+Settings without_limits(Settings settings) {
   settings.recorder.stream_max_len = std::numeric_limits<std::int64_t>::max() / 2;
+  settings.timeline.max_follows = std::numeric_limits<int>::max();
   return settings;
 }
 
@@ -49,7 +55,7 @@ MergeWorker::MergeWorker(const Settings& settings, redis::Endpoint endpoint,
       settle_time_(settle),
       no_queue_(std::make_unique<NoQueue>()),
       readers_(redis_, *no_queue_, settings_, keys_, no_id),
-      follows_(redis_, without_stream_limit(settings_), keys_, no_id) {}
+      follows_(redis_, without_limits(settings_), keys_, no_id) {}
 
 void MergeWorker::add(std::vector<MergeJob> merges) {
   for (MergeJob& each : merges) {
@@ -163,10 +169,12 @@ Result<void> MergeWorker::merge(const MergeJob& job, database::Database& databas
   FRESHET_TRY(views, redis::run_sync(readers_.merge_views(from, to)));
   FRESHET_TRY(records, redis::run_sync(readers::copy_records(redis_, settings_, keys_, from, to)));
   FRESHET_TRY(timeline_items, move_timelines(job));
+  FRESHET_TRY(rows, move_rows(job, records->dismissals, database));
+  // After the rows, which keep the times of the follows.
   FRESHET_TRY(follows, move_follows(job));
   if (auto ok = add_seen_names(job); !ok) return ok;
+  if (auto ok = move_contributions(job); !ok) return ok;
   FRESHET_TRY(pages, unacknowledged_pages(from));
-  FRESHET_TRY(rows, move_rows(job, records->dismissals, database));
 
   const std::array<std::int64_t, readers::kMovedKinds.size()> moved{
       *views, std::ssize(records->interactions), std::ssize(records->dismissals), *timeline_items, *follows,
@@ -247,22 +255,18 @@ Result<std::int64_t> MergeWorker::move_timelines(const MergeJob& job) {
   return moved;
 }
 
-// Follows beyond the target's limit are dropped.
 Result<std::int64_t> MergeWorker::move_follows(const MergeJob& job) {
   if (is_anonymous_reader(job.from)) return 0;
   FRESHET_TRY(authors, redis::run_sync(follows_.followed_authors(job.from)));
-  std::int64_t moved = 0;
   for (const AuthorId& each : *authors) {
-    const auto followed = redis::run_sync(follows_.follow(job.to, each));
-    if (!followed && followed.error().code != ErrorCode::kConflict) return tl::unexpected(followed.error());
+    if (auto ok = redis::run_sync(follows_.follow(job.to, each)); !ok) return tl::unexpected(ok.error());
     // Before unfollow(): a restart finds only the authors who are still followed.
     redis::Pipeline removal;
     removal.add("ZREM", keys_.followers(each.view()), job.from.view());
     if (auto ok = redis_.call_all(removal); !ok) return tl::unexpected(ok.error());
     if (auto ok = redis::run_sync(follows_.unfollow(job.from, each)); !ok) return tl::unexpected(ok.error());
-    moved += followed ? 1 : 0;
   }
-  return moved;
+  return std::ssize(*authors);
 }
 
 // The source's name in the seen filter, and those of readers who were merged into it.
@@ -279,6 +283,40 @@ Result<void> MergeWorker::add_seen_names(const MergeJob& job) {
   writes.add("ZADD", names, now, feed::SeenEpochs::name(job.from, epoch).view());
   writes.add("ZREMRANGEBYRANK", names, 0, -redis::kMaxMergedNames - 1);
   writes.add("EXPIRE", names, redis::kPendingTtl.count());
+  if (auto ok = redis_.call_all(writes); !ok) return tl::unexpected(ok.error());
+  return {};
+}
+
+// A revert of the target then finds what the source contributed to counters, and an erasure deletes
+// it. The batch is named by its contents, so the same contributions are not added twice. A
+// contribution whose revert was interrupted is not moved, since it may have been subtracted.
+Result<void> MergeWorker::move_contributions(const MergeJob& job) {
+  if (!pseudonyms_.visitor) return {};
+  constexpr std::size_t kItemsPerCall = 1000;
+  const std::string source = keys_.contributions(pseudonyms_.visitor(job.from)),
+                    target = keys_.contributions(pseudonyms_.visitor(job.to));
+  redis::Pipeline read, writes;
+  read.add("HGETALL", source);
+  FRESHET_TRY(replies, redis_.call_all(read));
+  const redis::Reply& fields = replies->front();
+  std::string_view network;
+  std::vector<std::pair<std::string_view, std::string_view>> items;
+  for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
+    const std::string_view field = redis::string_at(fields, i), value = redis::string_at(fields, i + 1);
+    if (field == "network") network = value;
+    if (field.starts_with("a:")) items.emplace_back(field.substr(2), value);
+  }
+  std::ranges::sort(items);
+  for (std::size_t from = 0; from < items.size(); from += kItemsPerCall) {
+    const auto part = std::span(items).subspan(from, std::min(kItemsPerCall, items.size() - from));
+    std::string contents;
+    for (const auto& [item, contribution] : part) contents.append(item).append(contribution);
+    writes.script(scripts::kContributions).key(target).arg(settings_.limits.contribution_ttl.count());
+    writes.arg(fmt::format("{:016x}", std::hash<std::string>{}(contents)).substr(0, 8));
+    writes.arg(network).arg(part.size());
+    for (const auto& [item, contribution] : part) writes.arg(item).arg(contribution);
+  }
+  writes.barrier().add("UNLINK", source);
   if (auto ok = redis_.call_all(writes); !ok) return tl::unexpected(ok.error());
   return {};
 }
@@ -324,6 +362,8 @@ redis::Pipeline MergeWorker::completion_commands(const std::vector<MergeJob>& do
     if (!contains(done, each.merge)) continue;
     out.add("HSET", keys_.job(each.merge.job_id), "state", each.has_failed ? "failed" : "done", "done", 1,
             "failed", each.has_failed ? 1 : 0);
+    if (pseudonyms_.erasure && !each.has_failed)
+      out.add("UNLINK", keys_.merge_guard(pseudonyms_.erasure(each.merge.from)));
   }
   return out;
 }

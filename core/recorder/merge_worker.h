@@ -9,8 +9,8 @@
 //
 // user:merged leads events that were spooled under the old name to the new one. The seen filter
 // cannot be listed, so the target's feed also looks under the source's name (user:visitors). Pages
-// that are not in the filter yet become the target's. The source's counters and sessions stay under
-// its visitor id.
+// that are not in the filter yet become the target's, and so does what the source contributed to
+// counters. The source's sessions stay under its visitor id.
 //
 // A job moves nothing if one of the readers is being erased, or was erased after the merge was
 // requested; before it starts, the target's stream is read up to where it ended. A job that Redis
@@ -86,6 +86,7 @@ class MergeWorker {
   Result<std::int64_t> move_timelines(const MergeJob& job);
   Result<std::int64_t> move_follows(const MergeJob& job);
   Result<void> add_seen_names(const MergeJob& job);
+  Result<void> move_contributions(const MergeJob& job);
   Result<std::vector<std::string>> unacknowledged_pages(const ReaderId& from);
   Result<std::int64_t> move_rows(const MergeJob& job, const std::vector<readers::DismissalRecord>& dismissals,
                                  database::Database& database);

@@ -127,6 +127,23 @@ std::string_view without_prefix(const Request& request) {
 
 bool changes_state(Method method) { return method != Method::kGet && method != Method::kHead; }
 
+// A name in the body of a DELETE, or the second of two equal parameters, must not be ignored: more
+// or something else would be deleted than was named. Some HTTP clients send "{}" with each request.
+Result<void> check_deletion(const Request& request, const Route& route, const http::Target& target) {
+  if (route.method != Method::kDelete) return {};
+  const bool has_content = !request.body.empty() && request.body != "{}";
+  if (route.body_limit == 0 && has_content)
+    return fail(ErrorCode::kInvalid, "unexpected_body", {}, "name what to delete in the path and the query");
+  const auto& parameters = target.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (parameters[j].first == parameters[i].first)
+        return fail(ErrorCode::kInvalid, "bad_parameter", parameters[i].first, "is given more than once");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Application::Application(Services& services)
@@ -211,6 +228,7 @@ Task<Result<Response>> Application::dispatch(Request& request,
     co_return http::problem(Error{ErrorCode::kRateLimited, "rate_limited", {}, {}}, rate_limit->retry_after);
   }
   FRESHET_CO_TRY(names_checked, call.names.check_parameters(*target, route.parameters));
+  FRESHET_CO_TRY(deletion_checked, check_deletion(request, route, *target));
   auto result = co_await route.handler.handle(call);
   if (result && !call.names.ignored().empty()) result->add_header("Freshet-Ignored", call.names.ignored());
   if (result) merge_visitor(call, *result);
@@ -271,8 +289,10 @@ Result<std::string_view> Application::check_request(const Request& request, cons
   if (request.zone == Zone::kPublic) {
     if (changes_state(request.method) && cors_.is_foreign(request))
       return fail(ErrorCode::kForbidden, "foreign_origin", {},
-                  http::describe_origins(request, services_.settings.http.trusts_proxy()) +
-                      "; a proxy must pass Host, and other sites must be listed in http.cors_origins");
+                  http::describe_origins(request, services_.settings.http.trusts_proxy())
+                      .append("; ")
+                      .append(http::origin_advice(request))
+                      .append(". Other sites must be listed in http.cors_origins"));
   } else if (services_.signature_keys != nullptr && !services_.signature_keys->empty() &&
              !is_unsigned(auth)) {
     const http::SignedRequest signed_request{method_name(request.method), request.uri, request.body};

@@ -123,20 +123,28 @@ Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, co
 }
 
 Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
-  const auto given = target.parameter("ids");
-  if (!given || given->empty())
-    return fail(ErrorCode::kInvalid, "bad_parameter", "ids",
-                "1 to 100 ids, separated by commas, are required");
   std::vector<ItemId> ids;
-  std::string_view rest = *given;
-  for (;;) {
-    const std::size_t comma = rest.find(',');
-    FRESHET_TRY(id, ItemId::parse(rest.substr(0, comma), "ids"));
+  const auto add = [&ids](std::string_view text, std::string_view member) -> Result<void> {
+    FRESHET_TRY(id, ItemId::parse(text, member));
     if (std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(std::move(*id));
-    if (ids.size() > kMaxLimit) return fail(ErrorCode::kInvalid, "bad_parameter", "ids", "at most 100 ids");
-    if (comma == std::string_view::npos) return ids;
-    rest.remove_prefix(comma + 1);
+    if (ids.size() > kMaxLimit)
+      return fail(ErrorCode::kInvalid, "bad_parameter", std::string(member), "at most 100 ids");
+    return {};
+  };
+  const std::string_view list = target.parameter("ids").value_or("");
+  for (std::size_t begin = 0; !list.empty() && begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (auto ok = add(list.substr(begin, end - begin), "ids"); !ok) return tl::unexpected(ok.error());
+    begin = end + 1;
   }
+  for (const auto& [name, value] : target.parameters()) {
+    if (name != "id") continue;
+    if (auto ok = add(value, name); !ok) return tl::unexpected(ok.error());
+  }
+  if (ids.empty())
+    return fail(ErrorCode::kInvalid, "bad_parameter", "ids",
+                "1 to 100 ids are required, as id=a&id=b or ids=a,b");
+  return ids;
 }
 
 namespace {
@@ -160,22 +168,24 @@ bool has_unsafe_scheme(std::string_view url) {
   return false;
 }
 
+constexpr bool is_tab_or_line_break(char32_t c) {
+  return c == '\t' || c == '\r' || c == '\n' || c == 0x2028 || c == 0x2029;
+}
+
 // Replaces each run of tabs and line breaks by one space. Error: "bad_string" if the text has other
 // control characters.
 Result<std::string> to_one_line(std::string_view text, std::string_view member) {
-  constexpr std::string_view kBreaks = "\t\r\n";
   std::string line;
+  bool follows_break = false;
   for (std::size_t at = 0; at < text.size();) {
     const utf8::CodePoint c = utf8::decode(text, at);
-    if (kBreaks.find(text[at]) != std::string_view::npos) {
-      line.push_back(' ');
-      at = std::min(text.find_first_not_of(kBreaks, at), text.size());
-      continue;
-    }
-    if (utf8::is_control(c.value))
+    const bool is_break = is_tab_or_line_break(c.value);
+    if (!is_break && utf8::is_control(c.value))
       return fail(ErrorCode::kInvalid, "bad_string", std::string(member),
                   "must not contain control characters");
-    line.append(text, at, c.size);
+    if (!is_break) line.append(text, at, c.size);
+    if (is_break && !follows_break) line += ' ';
+    follows_break = is_break;
     at += c.size;
   }
   return line;
@@ -221,8 +231,8 @@ Result<std::vector<TagName>> parse_tags(json::Value body) {
   std::size_t bytes = 0;
   for (const std::string& text : *texts) {
     FRESHET_TRY(tag, TagName::parse(text, "tags"));
-    if (!keys.insert(utf8::fold(text)).second) continue;
-    bytes += text.size();
+    if (!keys.insert(utf8::fold(tag->view())).second) continue;
+    bytes += tag->view().size();
     out.push_back(std::move(*tag));
   }
   if (bytes > items::kMaxTagsBytes)
@@ -239,6 +249,19 @@ Result<std::string> parse_author_id(json::Value body) {
   return id->str();
 }
 
+// The name is kept as it was put, in one line. Readers can follow it under that name, so it must have
+// a key unless the author has an id. A name that consists of white space and invisible characters
+// is none.
+Result<std::string> parse_author_name(json::Value body, const std::string& author_id) {
+  FRESHET_TRY(text, json::optional_string(body, "author", kMaxIdBytes));
+  FRESHET_TRY(line, to_one_line(text->value_or(""), "author"));
+  std::string buffer;
+  if (author_key({}, *line, buffer).empty()) return std::string();
+  if (!author_id.empty()) return line;
+  FRESHET_TRY(key, AuthorId::parse(*line, "author"));
+  return line;
+}
+
 }  // namespace
 
 Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
@@ -249,10 +272,9 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   FRESHET_TRY(url, json::optional_string(body, "url", items::kMaxUrlBytes));
   if (*url && has_unsafe_scheme(**url))
     return fail(ErrorCode::kInvalid, "bad_url", "url", "must be http, https or relative");
-  FRESHET_TRY(author, json::optional_string(body, "author", kMaxIdBytes));
   FRESHET_TRY(title_line, to_one_line(*title, "title"));
-  FRESHET_TRY(author_line, to_one_line(author->value_or(""), "author"));
   FRESHET_TRY(author_id, parse_author_id(body));
+  FRESHET_TRY(author, parse_author_name(body, *author_id));
   FRESHET_TRY(tags, parse_tags(body));
   FRESHET_TRY(published, required_time(body, "published_at"));
   FRESHET_TRY(updated, json::optional_time(body, "update_time"));
@@ -268,7 +290,7 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   item.title = std::move(*title_line);
   item.text = std::move(*text).value_or("");
   item.url = std::move(*url).value_or("");
-  item.author = std::move(*author_line);
+  item.author = std::move(*author);
   item.author_id = std::move(*author_id);
   item.tags = std::move(*tags);
   item.published_at = *published;

@@ -37,7 +37,7 @@ enum class PastMoments : std::uint8_t { kReject, kAccept };
 Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now, const Settings& settings,
                                  PastMoments past = PastMoments::kReject);
 
-// ?ids=a,b: 1..100 ids.
+// ?id=a&id=b or ?ids=a,b, or both: 1..100 ids. An id with a comma is an `id`.
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);
 
 // The body of PUT /api/items/{id}, or a line of POST /api/items. An update_time in the future

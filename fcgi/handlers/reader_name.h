@@ -1,4 +1,5 @@
-// The field that names the reader of a request: "userId" or, if unset, the route's legacy name.
+// The field that names the reader of a request: "userId" or, if only that is set, the route's legacy
+// name.
 #pragma once
 
 #include <string_view>
@@ -10,12 +11,12 @@ namespace freshet::handlers {
 
 inline std::string_view reader_member(json::Value body, std::string_view legacy_name) {
   const auto id = json::optional_id<ReaderId>(body, "userId");
-  return id && id->empty() ? legacy_name : std::string_view("userId");
+  return id && id->empty() && !body[legacy_name].is_missing() ? legacy_name : std::string_view("userId");
 }
 
 inline std::string_view reader_parameter(const http::Target& target, std::string_view legacy_name) {
   const auto id = http::id_parameter<ReaderId>(target, "userId");
-  return id && id->empty() ? legacy_name : std::string_view("userId");
+  return id && id->empty() && target.parameter(legacy_name) ? legacy_name : std::string_view("userId");
 }
 
 }  // namespace freshet::handlers

@@ -138,7 +138,7 @@ constexpr std::array kRoutes{
           kFollowNames},
     Route{Method::kGet, "/api/follows", Zone::kPublic, 0, {get_follows, kTimeline}, "userId follower"},
     Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
-    Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats, "ids"},
+    Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats, "id ids"},
     Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBodyLimit, put_item, "", kItemMembers},
     Route{Method::kGet, "/api/items/{id}", Zone::kInternal, 0, get_item},
     Route{Method::kDelete, "/api/items/{id}", Zone::kInternal, 0, delete_item},

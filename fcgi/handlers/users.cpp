@@ -101,7 +101,8 @@ Task<Result<Response>> get_visitor_export(Call& call) {
 Task<Result<Response>> delete_visitor(Call& call) {
   FRESHET_CO_TRY(visitor, visitor_of(call));
   const ReaderId reader = anonymous_reader(*visitor);
-  FRESHET_CO_TRY(erased, co_await call.services.users.erase_anonymous(reader));
+  const bool may_be_stored = call.services.settings.readers.anonymous && call.may_store(reader);
+  FRESHET_CO_TRY(erased, co_await call.services.users.erase_anonymous(reader, may_be_stored));
   Response response = private_json({}, 204);
   response.add_header(
       "Set-Cookie", http::Identity::expired_visitor_cookie(call.services.identity.is_over_tls(call.request)));

@@ -62,6 +62,20 @@ std::string describe_origins(const Request& request, bool trusts_proxy) {
       .append(site);
 }
 
+std::string_view origin_advice(const Request& request) {
+  auto from = parse_origin(request.origin), to = parse_origin(request.site);
+  for (auto* each : {&from, &to}) {
+    if (!*each) continue;
+    drop_port((*each)->host_port, ":443");
+    drop_port((*each)->host_port, ":80");
+  }
+  if (from && to && equals_ignore_case(from->host_port, to->host_port))
+    return "only the scheme differs: a proxy that ends TLS must pass X-Forwarded-Proto, and "
+           "http.scheme_header "
+           "must name it";
+  return "a proxy must pass Host";
+}
+
 bool Cors::is_foreign(const Request& request) const {
   return !request.origin.empty() && !allows(request.origin) && !is_own_origin(request, trusts_proxy_);
 }
@@ -81,7 +95,6 @@ Response Cors::options_response(const Request& request, const Match& match) cons
   response.status = 204;
   response.add_header("Allow", match.allow);
   if (cross_origin) {
-    add_cors_headers(request, response);
     response.add_header("Access-Control-Allow-Methods", match.allow);
     response.add_header("Access-Control-Allow-Headers", "Content-Type, Authorization, If-None-Match, Prefer");
     response.add_header("Access-Control-Max-Age", "86400");

@@ -26,6 +26,9 @@ bool is_own_origin(const Request& request, bool trusts_proxy);
 // the client; each is cut to 200 bytes.
 std::string describe_origins(const Request& request, bool trusts_proxy);
 
+// Names the header that a proxy must pass so that the origins are the same, for the same detail.
+std::string_view origin_advice(const Request& request);
+
 class Cors {
  public:
   explicit Cors(std::vector<std::string> origins, bool trusts_proxy = false)
@@ -40,9 +43,9 @@ class Cors {
   // Referrer-Policy: no-referrer) counts as another site.
   bool is_foreign(const Request& request) const;
 
-  // The reply to OPTIONS. REQUIRES: match.outcome is kOptions. 204 with Allow. On public routes
-  // also with the Access-Control headers if the request's origin is allowed, or 403
-  // "origin_not_allowed" if it is not.
+  // The reply to OPTIONS, without the headers that add_cors_headers() adds to every reply.
+  // REQUIRES: match.outcome is kOptions. 204 with Allow. On public routes also with the methods
+  // and headers that are allowed if the request's origin is, or 403 "origin_not_allowed" if not.
   Response options_response(const Request& request, const Match& match) const;
 
   // Adds the headers that let the calling page read the reply; none if the origin is not allowed.

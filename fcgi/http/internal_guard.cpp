@@ -48,7 +48,8 @@ Result<void> check_internal_request(const Request& request, std::span<const std:
   if (resource != InternalResource::kHealth && !is_allowed_host(request.site, hosts))
     return fail(ErrorCode::kForbidden, "unknown_host", {}, "the Host is not listed in http.internal_hosts");
   if (!request.origin.empty() && !is_own_origin(request, trusts_proxy))
-    return fail(ErrorCode::kForbidden, "foreign_origin", {}, describe_origins(request, trusts_proxy));
+    return fail(ErrorCode::kForbidden, "foreign_origin", {},
+                describe_origins(request, trusts_proxy).append("; ").append(origin_advice(request)));
   if (resource == InternalResource::kData && request.sec_fetch_site == "cross-site")
     return fail(ErrorCode::kForbidden, "foreign_origin", {}, "the request comes from a page of another site");
   return {};

@@ -83,6 +83,7 @@ constexpr std::array kProblemTypes{
     ProblemType{"too_many_pending", "Too many impressions of this reader are waiting to be recorded"},
     ProblemType{"unauthorised", "The client could not be authenticated"},
     ProblemType{"unavailable", "Part of the service is unavailable; nothing was changed"},
+    ProblemType{"unexpected_body", "This route has no body"},
     ProblemType{"unknown_channel", "No such channel"},
     ProblemType{"unknown_host", "The internal server does not have this host name"},
     ProblemType{"unknown_item", "No such item"},

@@ -67,7 +67,8 @@ Result<SignatureKeys> SignatureKeys::create(const std::map<std::string, std::str
   SignatureKeys signatures;
   for (const auto& [kid, secret] : secrets) {
     if (!is_key_id(kid))
-      return fail(ErrorCode::kInvalid, "bad_key_id", {}, "a key id must match [A-Za-z0-9_-]+");
+      return fail(ErrorCode::kInvalid, "bad_key_id", {},
+                  "the key id \"" + kid + "\" does not match [A-Za-z0-9_-]+");
     FRESHET_TRY(hmac, Hmac::create(secret));
     signatures.keys_.emplace(kid, std::move(*hmac));
   }

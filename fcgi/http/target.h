@@ -17,7 +17,7 @@
 
 namespace freshet::http {
 
-inline constexpr std::size_t kMaxParameters = 32;
+inline constexpr std::size_t kMaxParameters = 128;  // more than the ids of GET /api/stats
 
 // Percent-decodes once: "%2520" becomes "%20". nullopt on '%' without two hexadecimal
 // digits, and on NUL.

@@ -66,7 +66,8 @@ Result<TokenKeys> TokenKeys::create(const std::map<std::string, std::string>& se
   TokenKeys keys;
   for (const auto& [kid, secret] : secrets) {
     if (!is_key_id(kid))
-      return fail(ErrorCode::kInvalid, "bad_key_id", {}, "a key id must match [A-Za-z0-9_-]+");
+      return fail(ErrorCode::kInvalid, "bad_key_id", {},
+                  "the key id \"" + kid + "\" does not match [A-Za-z0-9_-]+");
     FRESHET_TRY(hmac, Hmac::create(secret));
     keys.keys_.emplace(kid, std::move(*hmac));
   }

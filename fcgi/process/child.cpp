@@ -47,6 +47,24 @@ Result<void> set_limits(const PoolSettings& pool) {
   return set_limit(RLIMIT_CORE, static_cast<rlim_t>(pool.rlimit_core), "rlimit_core");
 }
 
+Result<void> check_limit(int which, std::int64_t value, const std::string& directive,
+                         const char* unit_directive) {
+  if (value <= 0) return {};  // inherited, or lowered
+  const auto resource = static_cast<__rlimit_resource_t>(which);
+  rlimit limit{};
+  getrlimit(resource, &limit);
+  const auto wanted = static_cast<rlim_t>(value);
+  if (limit.rlim_max == RLIM_INFINITY || wanted <= limit.rlim_max) return {};
+  const rlimit raised{limit.rlim_cur, wanted};
+  if (setrlimit(resource, &raised) == 0) {
+    setrlimit(resource, &limit);
+    return {};
+  }
+  return fail(ErrorCode::kInvalid, "bad_limit", directive,
+              directive + ": " + std::to_string(value) + " exceeds this process's limit, " +
+                  std::to_string(limit.rlim_max) + ": raise that limit (systemd: " + unit_directive + "=)");
+}
+
 // Resolves all values before setting the first variable, so that "$NAME" is always the master's
 // value.
 void set_environment(const PoolSettings& pool) {
@@ -141,6 +159,11 @@ Result<void> set_priority(const PoolSettings& pool) {
   if (pool.process_priority == 0 || getpriority(PRIO_PROCESS, 0) == pool.process_priority) return {};
   if (setpriority(PRIO_PROCESS, 0, pool.process_priority) != 0) return errno_error("process.priority");
   return {};
+}
+
+Result<void> check_limits(const PoolSettings& pool) {
+  FRESHET_TRY(files, check_limit(RLIMIT_NOFILE, pool.rlimit_files, "rlimit_files", "LimitNOFILE"));
+  return check_limit(RLIMIT_CORE, pool.rlimit_core, "rlimit_core", "LimitCORE");
 }
 
 std::string exit_text(int status) {

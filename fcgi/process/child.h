@@ -19,6 +19,9 @@ Result<void> check_user(const PoolSettings& pool, bool allow_root);
 // Applies process.priority unless it is 0 or already in force. Error: kInternal "child_setup".
 Result<void> set_priority(const PoolSettings& pool);
 
+// Checks that rlimit_files and rlimit_core can be applied. Error: kInvalid "bad_limit".
+Result<void> check_limits(const PoolSettings& pool);
+
 struct ChildSetup {
   pid_t master_pid = 0;
   std::vector<int> fds_to_close;                 // the master's descriptors

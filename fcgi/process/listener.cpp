@@ -19,6 +19,7 @@
 
 #include "core/base/descriptor.h"
 #include "core/base/log.h"
+#include "fcgi/process/runtime_files.h"
 
 namespace freshet {
 namespace {
@@ -41,7 +42,8 @@ sockaddr_un unix_address(const std::string& path) {
 }
 
 // Names the fix for a folder that is absent or not writable, as in a container without a volume.
-tl::unexpected<Error> cannot_bind_unix(const ListenOptions& options) {
+tl::unexpected<Error> cannot_bind_unix(const ListenOptions& options, int cause) {
+  errno = cause;
   const bool is_absent = errno == ENOENT;
   const bool is_denied = errno == EACCES || errno == EROFS || errno == EPERM;
   auto error = errno_error(options.directive + ": cannot bind", options);
@@ -53,12 +55,16 @@ tl::unexpected<Error> cannot_bind_unix(const ListenOptions& options) {
   return error;
 }
 
+std::string not_a_socket(const ListenOptions& options) {
+  return options.directive + ": " + options.address + " exists and is not a socket";
+}
+
 // Succeeds if the path can be used: nothing is there, or a stale socket file was removed.
 Result<void> remove_stale_socket(const ListenOptions& options) {
   const std::string& path = options.address;
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return {};
-  if (!S_ISSOCK(status.st_mode)) return bad_listen(options, path + " exists and is not a socket");
+  if (!S_ISSOCK(status.st_mode)) return bad_listen(options, not_a_socket(options));
   const Descriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);
   const int answer = connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
@@ -203,6 +209,26 @@ Result<Listeners> open_listeners(const PoolSettings& pool, SystemdSockets system
   return Listeners{std::move(*requests), std::move(status)};
 }
 
+Result<void> Listener::check(const ListenOptions& options) {
+  const std::string& path = options.address;
+  if (!path.starts_with('/')) {
+    int code = 0;
+    const AddressList list = resolve(path, code);
+    if (code != EAI_NONAME) return {};  // resolved, or not for now
+    return bad_listen(options, options.directive + ": " + path + ": " + gai_strerror(code));
+  }
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0)
+    return S_ISSOCK(status.st_mode) ? Result<void>() : bad_listen(options, not_a_socket(options));
+  const int error = file_creation_error(path);
+  if (error == 0) return {};
+  auto failure = cannot_bind_unix(options, error);
+  // systemd can pass a socket in a folder that its sandbox makes read-only.
+  const bool is_sandboxed = error == EROFS && sd_booted() > 0;
+  if (is_sandboxed || may_succeed_later(error, path)) failure.value().code = ErrorCode::kForbidden;
+  return failure;
+}
+
 Listener Listener::adopt(int fd, bool from_systemd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   return {fd, from_systemd};
@@ -223,7 +249,7 @@ Result<Listener> Listener::bind_unix(const ListenOptions& options) {
   const mode_t old_umask = umask(0177);
   const int bound = ::bind(sock.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   umask(old_umask);
-  if (bound != 0) return cannot_bind_unix(options);
+  if (bound != 0) return cannot_bind_unix(options, errno);
   Listener listener(sock.release(), false);
   listener.take_file_ownership(path);
   if (auto ok = set_socket_permissions(options); !ok) return tl::unexpected(ok.error());
@@ -234,7 +260,8 @@ Result<Listener> Listener::bind_unix(const ListenOptions& options) {
 Result<Listener> Listener::bind_tcp(const ListenOptions& options) {
   int code = 0;
   const AddressList list = resolve(options.address, code);
-  if (!list) return bad_listen(options, options.address + ": " + gai_strerror(code));
+  if (!list)
+    return bad_listen(options, options.directive + ": " + options.address + ": " + gai_strerror(code));
   Descriptor sock(socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   setsockopt(sock.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

@@ -52,6 +52,10 @@ class Listener {
   // file only if connect() was refused. Errors: kConflict "address_in_use" if another process
   // listens there, kInvalid "bad_listen".
   static Result<Listener> bind(const ListenOptions& options);
+  // Checks, for `freshetd -t`, that bind() could succeed, but not whether the address is in use.
+  // Error: "bad_listen", kForbidden if the service may succeed nevertheless (runtime_files.h), else
+  // kInvalid.
+  static Result<void> check(const ListenOptions& options);
   // Accepts a passed socket, whatever it is bound to.
   static Listener adopt(int fd, bool from_systemd);
 

@@ -1,4 +1,4 @@
-// Fills lists of links. At most 3 KiB gzipped. INTEGRATION.md explains the options.
+// Fills lists of links. Options: INTEGRATION.md. At most 3 KiB gzipped.
 //   <script defer src="/freshet-list.js"></script>
 //   <ol data-freshet-list='{"list":"hot","limit":5}'></ol>
 ((win, doc) => {
@@ -23,7 +23,8 @@
   // The options of a list. Some default to those of the page's tag.
   function read(list) {
     const tags = doc.querySelectorAll("[data-freshet]");
-    const tag = tags.length ? JSON.parse(tags[tags.length - 1].dataset.freshet || "{}") : {};
+    const given = tags.length ? JSON.parse(tags[tags.length - 1].dataset.freshet || "{}") : {};
+    const tag = Object(given) === given ? given : { article: given };
     const { article = path(), user, consent, cookie, gpc } = tag;
     const conf = Object.assign({ list: "hot", limit: 5, endpoint: tag.endpoint || endpoint, article, user, consent, cookie, gpc },
       JSON.parse(list.dataset.freshetList || "{}"));
@@ -33,7 +34,7 @@
       conf[name] = id ? String(id).normalize() : undefined;
     }
     conf.limit = +conf.limit;
-    conf.allowed = agreed || agreed !== false && conf.consent !== "wait" && !(conf.gpc && navigator.globalPrivacyControl);
+    conf.allowed = agreed || agreed !== false && !conf.consent && !(conf.gpc && navigator.globalPrivacyControl);
     return conf;
   }
 

@@ -1,10 +1,9 @@
-# freshet_test(NAME name LABEL unit|redis|e2e|browser [WAITS] [TIMEOUT s] [LONG s] SOURCES a.cpp … LIBS target …)
+# freshet_test(NAME name LABEL unit|redis|e2e|browser [TIMEOUT s] [LONG s] SOURCES a.cpp … LIBS target …)
 # Adds a Catch2 executable and registers it with ctest under its label and the label `cpp`. The Catch2 main function is
 # compiled once (tests/main.cpp). The target `unit_tests` builds all tests with the label unit.
 # LONG: timeout of the cases tagged [long], which only `scripts/test --long` runs.
-# WAITS: the test uses little CPU and takes one slot of scripts/test (a quarter of a core) instead of two.
 function(freshet_test)
-  cmake_parse_arguments(T "WAITS" "NAME;LABEL;TIMEOUT;LONG" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT;LONG" "SOURCES;LIBS" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 900)
   endif()
@@ -16,9 +15,6 @@ function(freshet_test)
   freshet_use_precompiled(freshet_test_headers ${T_NAME})
   add_test(NAME ${T_NAME} COMMAND ${T_NAME})
   set_tests_properties(${T_NAME} PROPERTIES LABELS "${T_LABEL};cpp" TIMEOUT ${T_TIMEOUT})
-  if(NOT T_WAITS)
-    set_tests_properties(${T_NAME} PROPERTIES PROCESSORS 2)
-  endif()
   if(T_LABEL STREQUAL "unit")
     add_dependencies(unit_tests ${T_NAME})
   endif()

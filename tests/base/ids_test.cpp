@@ -78,7 +78,8 @@ TEST_CASE("ids are kept unchanged, whatever script they use", "[ids]") {
                            "a?b=c",
                            "%s%n",
                            "<script>",
-                           "..",
+                           "...",
+                           ".a/..b/c..",
                            "[a-z]",
                            "*",
                            "HLL",
@@ -99,6 +100,14 @@ TEST_CASE("ids are kept unchanged, whatever script they use", "[ids]") {
     check_accepted(text);
     CHECK(ItemId::parse(text, "id")->str() == text);
   }
+}
+
+TEST_CASE("segments that a path would lose are rejected", "[ids]") {
+  for (const char* text :
+       {".", "..", "./a", "../a", "a/.", "a/..", "a/../b", "/..", "../", "a/../../../../b"})
+    check_rejected(text);
+  for (const char* text : {"...", ".a", "a.", "/", "//", "a//b", ".hidden/x", "a/..b", "..\\a"})
+    check_accepted(text);
 }
 
 TEST_CASE("control characters are rejected, including C1 and DEL", "[ids]") {
@@ -174,12 +183,60 @@ TEST_CASE("a tag has up to 64 characters and is kept as it was put", "[ids]") {
   // U+FDFA folds to eighteen characters, and a soft hyphen or a lone joiner to none.
   CHECK(freshet::TagName::parse("\xEF\xB7\xBA", "tags"));
   CHECK_FALSE(freshet::TagName::parse("\xEF\xB7\xBA\xEF\xB7\xBA\xEF\xB7\xBA\xEF\xB7\xBA", "tags"));
-  for (const std::string text : {"", " a", "a\n", "\xE2\x80\x8D", "\xC2\xAD", "\xFF"}) {
+  for (const std::string text : {"", " ", "a\x07", "\xE2\x80\x8D", "\xC2\xAD", "\xFF"}) {
     const auto refused = freshet::TagName::parse(text, "tags");
     INFO(text);
     REQUIRE_FALSE(refused);
     CHECK(error_of(refused).reason == "bad_id");
   }
+}
+
+TEST_CASE("white space in a tag becomes one space, and none stays at its ends", "[ids]") {
+  for (const std::string text :
+       {"New York", " New York", "New\xC2\xA0York", "New\xE3\x80\x80York\xE3\x80\x80", "\tNew\r\nYork ",
+        "New \xE2\x80\xA8 York"}) {
+    INFO(text);
+    CHECK(freshet::TagName::parse(text, "tags")->str() == "New York");
+  }
+}
+
+TEST_CASE("an author has the same key under every name that folds to it", "[ids]") {
+  using freshet::AuthorId;
+  std::string buffer;
+  const auto check = [&](const std::string& name, const std::string& key) {
+    INFO(name);
+    const auto author = AuthorId::parse(name, "author");
+    REQUIRE(author);
+    CHECK(author->str() == key);
+    CHECK(freshet::author_key("", name, buffer) == key);
+    CHECK(*AuthorId::parse(author->view(), "author") == *author);
+  };
+  check("東京\xE3\x80\x80太郎", "東京 太郎");
+  check("Ann\xC2\xA0Lee", "ann lee");
+  check(
+      "\xE2\x80\x8E"
+      "Ann",
+      "ann");
+  check(
+      "Donau\xC2\xAD"
+      "dampf",
+      "donaudampf");
+  check("  Ann Lee ", "ann lee");
+  check("\xE2\x80\x8E Ann", "ann");
+  check("\xC2\xA8x", "\xCC\x88x");  // a diaeresis, which folds to a space and a combining one
+  for (const std::string text : {"", "  ", "\xE2\x80\x8B", "a\x07", "a\xE1\x9A\x80z", "\xFF"}) {
+    const auto refused = AuthorId::parse(text, "author");
+    INFO(text);
+    REQUIRE_FALSE(refused);
+    CHECK(error_of(refused).reason == "bad_id");
+  }
+  CHECK(rc::check("every author", [](const std::string& text) {
+    const auto author = AuthorId::parse(text, "author");
+    if (!author) return;
+    std::string key_buffer;
+    RC_ASSERT(author->view() == freshet::author_key("", text, key_buffer));
+    RC_ASSERT(*AuthorId::parse(author->view(), "author") == *author);
+  }));
 }
 
 TEST_CASE("authors are one author if their names differ in case or width only", "[ids]") {

@@ -108,8 +108,8 @@ def ping(session):
     return [Section("ping", "P1 the gateway: GET, empty reply, 32 connections", session.turns(contenders, 32))]
 
 
-# Only the work of the original script: no interests from reading, no contributions of visitors.
-COUNTING_ONLY = {"feed.interest_min_dwell": '"1h"', "limits.contribution_ttl": '"0s"'}
+# Only the work of the original script. The article still enters the reader's seen filter, which cannot be turned off.
+COUNTING_ONLY = {"feed.interest_min_dwell": '"1h"', "limits.contribution_ttl": '"0s"', "views.from_track": "false", "history.from_track": "false"}
 
 
 def track_contenders(session):

@@ -151,6 +151,8 @@ export async function openWindow(options = {}) {
     context,
     async tab() {
       const page = await context.newPage();
+      const { waitForFunction } = page;  // by default it draws a frame for each check
+      page.waitForFunction = (condition, argument, options) => waitForFunction.call(page, condition, argument, { polling: 50, ...options });
       const session = page._connection.toImpl(page).delegate._mainFrameSession._client;
       await session.send("Emulation.setFocusEmulationEnabled", { enabled: false });
       page.problems = [];

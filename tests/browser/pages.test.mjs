@@ -52,6 +52,7 @@ test("axe finds no serious issue on any page, in light and dark colors", async (
       await page.$$eval("details", (all) => all.forEach((each, index) => (each.open = index < 3)));
       await page.evaluate(kAxe);
       assert.deepEqual(await violations({}), [], `${base}/${name}`);
+      if (base !== freshet.internal) continue;  // both servers have the same colors, and this one shows more
       await page.emulateMedia({ colorScheme: "dark" });
       assert.deepEqual(await violations({ runOnly: ["color-contrast"] }), [], `${base}/${name} in dark colors`);
     }

@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 from waiting import wait_until  # noqa: E402
 
-SERVICE_KEYS = {"image", "build", "user", "command", "hostname", "environment", "volumes", "tmpfs", "networks", "network_mode", "ports", "read_only",
+SERVICE_KEYS = {"image", "build", "pull_policy", "user", "command", "hostname", "environment", "volumes", "tmpfs", "networks", "network_mode", "ports", "read_only",
                 "cap_drop", "security_opt", "ulimits", "stop_grace_period", "restart", "healthcheck", "depends_on", "profiles", "logging"}
 
 

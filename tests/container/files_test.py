@@ -103,6 +103,10 @@ class Compose(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(ROOT, source)), source)
             self.assertFalse([path for path in ignored if source == path or source.startswith(path + "/")], source)
 
+    def test_only_images_that_are_not_built_here_are_pulled(self):
+        for name, service in self.services.items():
+            self.assertEqual(service.get("pull_policy"), "never" if service["image"] in self.targets else None, name)
+
     def test_services_of_one_image_are_built_alike(self):
         for name, service in self.services.items():
             if "build" in service:

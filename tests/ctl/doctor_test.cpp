@@ -395,15 +395,25 @@ TEST_CASE("a Redis user without the necessary rights gets no verdict and no erro
 
 TEST_CASE("correct files and folders have no error", "[doctor]") {
   const Installation installation;
-  REQUIRE(
-      database::Database::open(installation.settings.recorder.database, database::Database::Mode::kWrite));
+  const auto opened =
+      database::Database::open(installation.settings.recorder.database, database::Database::Mode::kWrite);
+  REQUIRE(opened);
   const Diagnoses out = installation.files();
   INFO(out.text());
   CHECK(last_finding(out, "files.secret").severity == Severity::kOk);
   CHECK(last_finding(out, "files.database").severity == Severity::kOk);
   CHECK(last_finding(out, "files.index").severity == Severity::kWarning);  // no index yet
-  CHECK(last_finding(out, "files.model").severity == Severity::kWarning);
+  CHECK(last_finding(out, "files.model").severity == Severity::kOk);
   CHECK(last_finding(out, "files.folder").severity == Severity::kOk);
+  // Without a model, a warning is due once there is something to train with.
+  REQUIRE((*opened)->begin());
+  for (const char* const item : {"1", "2"}) {
+    CHECK(last_finding(installation.files(), "files.model").severity == Severity::kOk);
+    REQUIRE((*opened)->readers().put_interaction(
+        {ReaderId::trusted("r"), ItemId::trusted(item), readers::Interaction::kLike, wall_now(), {}}));
+  }
+  REQUIRE((*opened)->commit());
+  CHECK(last_finding(installation.files(), "files.model").severity == Severity::kWarning);
 }
 
 TEST_CASE("readable, empty and missing secrets are found", "[doctor]") {

@@ -81,7 +81,22 @@ TEST_CASE("lines of counts are parsed, and each bad one is rejected with its rea
     CHECK(file.lines.size() == 2);
   }
   CHECK(rejections(R"({"id":"a","pv":5,"uv":6})") == std::vector<std::string>{"1 uv: is more than pv"});
+  const CounterFile named = parse_counters("{\"id\":7,\"pv\":0}\n{\"id\":\"\",\"pv\":1}\nx");
+  REQUIRE(named.rejected.size() == 3);
+  CHECK(named.rejected[0].id == "7");
+  CHECK(named.rejected[1].id.empty());
+  CHECK(named.rejected[2].id.empty());
   CHECK(rejections(fine + "\n" + fine) == std::vector<std::string>{"2 id: occurs in an earlier line"});
+}
+
+TEST_CASE("dates in the future are counted", "[import_counters]") {
+  const CounterFile file = parse_counters(R"({"id":"a","pv":1,"first":2000})"
+                                          "\n"
+                                          R"({"id":"b","pv":1,"first":1000})"
+                                          "\n"
+                                          R"({"id":"c","pv":1})");
+  CHECK(count_future_dates(file.lines, UnixSeconds{seconds{1999}}) == 1);
+  CHECK(count_future_dates(file.lines, UnixSeconds{seconds{2000}}) == 0);
 }
 
 TEST_CASE_METHOD(ImportFixture, "imported counts are added to an item's, and it is ranked by them",

@@ -91,6 +91,16 @@ TEST_CASE("a file of another format is recognized by its beginning", "[ctl]") {
   for (const char* text : {"id,title\n1,One\n", "\"id\";\"title\"", "id\ttitle", "\xEF\xBB\xBFid,title"})
     CHECK(other_format(text) == "CSV");
   for (const char* text :
+       {"INSERT INTO posts VALUES (1, 'a');\n", "-- MySQL dump 10.19, for Linux\n\nCREATE TABLE",
+        "/*!40101 SET NAMES utf8 */;", "create table a (b int, c int);"})
+    CHECK(other_format(text) == "an SQL dump");
+  for (const char* text : {"{\n \"id\": \"p\",\n \"title\": \"P\"\n}\n",
+                           "\n{\"id\": \"p\", \r\n\"title\": \"P\"}", "{\"tags\": ["})
+    CHECK(other_format(text) == "JSON on several lines");
+  for (const std::string& text : {std::string("\xFF\xFE{\0\"\0", 6), std::string("\xFE\xFF\0{\0\"", 6),
+                                  std::string("{\0\"\0", 4), std::string("\0{\0\"", 4)})
+    CHECK(other_format(text) == "text in UTF-16");
+  for (const char* text :
        {"", "\n", "{\"id\":1,\"title\":\"a\"}", "\xEF\xBB\xBF{}", "{broken, line", "nonsense\na,b"})
     CHECK(other_format(text).empty());
 }

@@ -202,6 +202,25 @@ TEST_CASE_METHOD(RepartitionFixture, "entries pending for the recorder block a r
   CHECK(count_old_keys() == 0);
 }
 
+TEST_CASE_METHOD(RepartitionFixture, "check reports shared keys of other partitions", "[regroup]") {
+  fill();
+  const auto reported = [&] {
+    ctl::Findings findings;
+    ctl::CheckOptions options;
+    options.quiet = true;
+    REQUIRE(ctl::check_redis(redis, settings, options, findings));
+    return findings.count(ctl::kinds::kOtherPartitions);
+  };
+  CHECK(reported() == 0);
+  const redis::Keys in_4(settings.redis.key_prefix, redis::Keys::Topology::kCluster, 4);
+  command("ZADD", in_4.partition(1).rank(hot::kViewsModel), 1, "a");
+  command("XADD", in_4.partition(0).stream(), "*", "a", "b");
+  command("ZADD", settings.redis.key_prefix + "hot:newest", 1, "a");  // as on a single Redis
+  command("SADD", settings.redis.key_prefix + "tag:swift", "a");
+  command("XADD", settings.redis.key_prefix + "recorder:stream", "*", "a", "b");
+  CHECK(reported() == 5);
+}
+
 TEST_CASE_METHOD(RepartitionFixture, "a service with another number of partitions is told what to do",
                  "[regroup]") {
   fill();

@@ -290,7 +290,7 @@ TEST_CASE_METHOD(Readers, "a file of the third version gains an item's members a
 }
 
 TEST_CASE_METHOD(Readers,
-                 "a follow is stored once, with its latest time, until it ends or its reader is erased",
+                 "a follow is stored once, with its first time, until it ends or its reader is erased",
                  "[database]") {
   open();
   write([&] {
@@ -302,11 +302,16 @@ TEST_CASE_METHOD(Readers,
     REQUIRE(rows().remove_follow(ReaderId::trusted("reader-two"), AuthorId::trusted("bob")));
     REQUIRE(rows().remove_follow(ReaderId::trusted("unknown"), AuthorId::trusted("bob")));
   });
-  CHECK(follows() == std::vector<std::string>{"reader-one bob 9", "reader-one eve 8", "reader-two eve 6"});
+  CHECK(follows() == std::vector<std::string>{"reader-one bob 7", "reader-one eve 8", "reader-two eve 6"});
   const auto oldest_follow = rows().follows_of(ReaderId::trusted("reader-one"), 1);
   REQUIRE(oldest_follow);
   REQUIRE(oldest_follow->size() == 1);
-  CHECK(oldest_follow->front().author.view() == "eve");  // the oldest
+  CHECK(oldest_follow->front().author.view() == "bob");  // the oldest
+  write([&] {
+    REQUIRE(rows().remove_follow(ReaderId::trusted("reader-one"), AuthorId::trusted("bob")));
+    REQUIRE(rows().put_follow(follow("reader-one", "bob", 9)));
+  });
+  CHECK(follows() == std::vector<std::string>{"reader-one bob 9", "reader-one eve 8", "reader-two eve 6"});
   CHECK(erase({"reader-one"}) == 3);
   CHECK(follows() == std::vector<std::string>{"reader-two eve 6"});
   CHECK(!files_contain("reader-one"));

@@ -26,6 +26,14 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   out[#out + 1] = {key, redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 50), redis.call('TTL', key)}
 end
 return cjson.encode(out)"""
+# Number and bytes of all keys, without those that the service renews periodically.
+SIZE = """local count, bytes = 0, 0
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if key ~= 'recorder:lease' and key ~= 'hot:rank:turn' then
+    count, bytes = count + 1, bytes + redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 50)
+  end
+end
+return {count, bytes}"""
 
 Operation = collections.namedtuple("Operation", "name label bucket send")
 Cost = collections.namedtuple("Cost", "bytes ttl_s aof worker_us redis_us")
@@ -118,12 +126,8 @@ class Site:
         """Waits until asynchronous writes have finished."""
         self.service.wait_for_background_writes()
         previous = None
-        while previous != (previous := (self._sizes(), self.service.status()["recorder lag entries"])):
+        while previous != (previous := (self.service.redis("EVAL", SIZE, 0), self.service.status()["recorder lag entries"])):
             time.sleep(0.6)
-
-    def _sizes(self):
-        """{key: bytes}, without the keys that the service renews periodically."""
-        return {key: size for key, (size, _) in self._keys().items() if key not in ("recorder:lease", "hot:rank:turn")}
 
     def cost(self, operation, requests):
         operation.send(self._client, 0)  # the first request creates shared keys, which are not counted
@@ -158,6 +162,8 @@ def row(operation, cost):
     bucket = f"`limits.{operation.bucket}_rate`" if operation.bucket else "nginx's rate limit per address"
     if "unknown" in operation.label:
         bucket += ", 100 articles per network and day"
+    if operation.name == "eraseVisitor":
+        bucket += ", `limits.anonymous_per_network`"
     if operation.name in ("track", "view", "look", "dismiss"):
         bucket += ", event ids of a network"
     return (f"| {operation.label} | {max(0, cost.bytes):,.0f} | {format_duration(cost.ttl_s)} | {cost.aof:,.0f} | {cost.worker_us:,.0f} + {cost.redis_us:,.0f} | {bucket} |")

@@ -25,7 +25,7 @@ class Impairment:
     reset_chance: probability, for each read of a reply, of an RST in the middle of it.
     stalled: replies are held back until this changes.
     refuse: new connections are reset immediately.
-    version: INFO reports this version of Redis, such as "5.0.1". It must be as long as the real one.
+    version: INFO reports this version of Redis, such as "5.0.1", and no Valkey. It must be as long as the real one.
     """
     delay_s: tuple = (0.0, 0.0)
     chunk: int = 0
@@ -151,6 +151,7 @@ class Proxy:
                 return
             if impairment.version:
                 data = re.sub(rb"(?<=redis_version:)[0-9.]+", impairment.version.encode(), data)
+                data = data.replace(b"\r\nvalkey_version:", b"\r\nhidden_version:")
             size = impairment.chunk or len(data)
             for start in range(0, len(data), size):
                 await self._loop.sock_sendall(client, data[start:start + size])

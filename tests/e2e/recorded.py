@@ -27,6 +27,13 @@ class RecorderData:
         finally:
             connection.close()
 
+    def _count(self):
+        connection = self.connect()
+        try:
+            return connection.execute("SELECT count(*) FROM items").fetchone()[0]
+        finally:
+            connection.close()
+
     def indexed_ids(self):
         """Ids of the items in the index."""
         done = subprocess.run(["xapian-delve", "-1", "-A", "Q", self.index], capture_output=True, text=True, check=False, timeout=240)
@@ -54,7 +61,7 @@ class RecorderData:
         """Waits until the database and the index hold exactly these items."""
         def settled():
             try:
-                return self.titles() == titles and self.indexed_ids() == set(titles)
+                return self._count() == len(titles) and self.titles() == titles and self.indexed_ids() == set(titles)
             except (sqlite3.Error, AssertionError):  # not created yet, or a commit is in progress
                 return False
         try:

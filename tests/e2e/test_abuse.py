@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -299,7 +301,7 @@ def test_a_nearly_full_redis_still_accepts_hiding_and_erasing(instance, name):
 
     # The spools are small in this test. When every worker's spool is full, reports are refused; still nothing is
     # written.
-    wait_until(lambda: all(public.track(name("i"), 1, sessionId=name("s")).status == 503 for _ in range(30)), "the spools to be full", 120)
+    wait_until(lambda: {public.track(name("i"), 1, sessionId=name("s")).status for _ in range(30)} == {503}, "the spools to be full", 120)
     assert_problem(public.track(name("i"), 1), 503, "spool_full")
     fill_up(service, 0.87)
     page_views = internal.get(f"/api/articles/{item}/stats").json()["pv"]
@@ -466,27 +468,46 @@ def test_ids_with_invisible_or_reordering_characters_are_refused(service, charac
 # --- page views of one network
 
 
-def from_one_network(service, network, numbers, threads, send):
-    """Calls send(client, agent, number) for each number, from addresses of one /24. Returns the replies."""
-    def work(thread):
-        clients = [service.public(source=f"127.{network}.0.{1 + 7 * thread + each}") for each in range(7)]
-        return [send(clients[number % 7], {"User-Agent": f"{AGENT} {number}"}, number) for number in numbers[thread::threads]]
+PIPELINED = 50  # requests of a connection, fewer than nginx's keepalive_requests
+
+
+def from_one_network(service, network, numbers, threads, make):
+    """Sends the report make(number), a path and a body, of each number, each as another agent, from addresses of one /24 over
+    this many connections at a time. Returns (status, body) of the replies.
+    """
+    def send(batch):
+        data = []
+        for number in batch:
+            path, members = make(number)
+            body = json.dumps(members)
+            data.append(f"POST {path} HTTP/1.1\r\nHost: freshet\r\nUser-Agent: {AGENT} {number}\r\nContent-Type: application/json\r\n"
+                        f"Content-Length: {len(body)}\r\n{'Connection: close' if number == batch[-1] else 'Accept: */*'}\r\n\r\n{body}")
+        source, received = f"127.{network}.0.{1 + batch[0] // PIPELINED % 250}", []
+        with socket.create_connection((service.host, service.port), timeout=80, source_address=(source, 0)) as connection:
+            connection.sendall("".join(data).encode())
+            while more := connection.recv(1 << 18):
+                received.append(more)
+        replies, rest = [], b"".join(received)
+        while rest:
+            head, _, rest = rest.partition(b"\r\n\r\n")
+            size = int(re.search(rb"\r\nContent-Length: (\d+)", head)[1])
+            replies.append((int(head.split()[1]), json.loads(rest[:size])))
+            rest = rest[size:]
+        assert len(replies) == len(batch)
+        return replies
 
     with ThreadPoolExecutor(threads) as pool:
-        return [reply for replies in pool.map(work, range(threads)) for reply in replies]
+        batches = [numbers[first:first + PIPELINED] for first in range(0, len(numbers), PIPELINED)]
+        return [reply for replies in pool.map(send, batches) for reply in replies]
 
 
 def track_once(item):
     """Reports as a new session of a new visitor each time."""
-    def send(client, agent, number):
-        return client.post("/api/track", {"articleId": item, "dwellMs": 180000, "sessionId": f"s{number}", "fingerprint": f"f{number}"}, headers=agent)
-    return send
+    return lambda number: ("/api/track", {"articleId": item, "dwellMs": 180000, "sessionId": f"s{number}", "fingerprint": f"f{number}"})
 
 
 def view_once(item):
-    def send(client, agent, number):
-        return client.post("/api/views", {"articleId": item, "fingerprint": f"fingerprint-{number}", "publishedAt": int(time.time())}, headers=agent)
-    return send
+    return lambda number: ("/api/views", {"articleId": item, "fingerprint": f"fingerprint-{number}", "publishedAt": int(time.time())})
 
 
 @pytest.fixture
@@ -503,12 +524,12 @@ PARALLEL = 32
 def test_one_network_adds_at_most_150_views_and_visitors_in_10000_tries(instance, name):
     service = instance("--no-limits", limits__pv_per_network=50, pm__max_children=4, pm__mode='"static"', **LONG_TIMEOUTS)
     tracked, viewed = name("i"), name("i")
-    for item, send in ((tracked, track_once(tracked)), (viewed, view_once(viewed))):
+    for item, make in ((tracked, track_once(tracked)), (viewed, view_once(viewed))):
         service.put(item)
         before = refused_count(service, "page_view_quota")
-        replies = from_one_network(service, 61, range(3000), 1, send) + from_one_network(service, 61, range(3000, 10000), PARALLEL, send)
-        assert {reply.status for reply in replies} == {200}
-        refused = sum("counted" in reply.json() for reply in replies)
+        replies = from_one_network(service, 61, range(3000), 1, make) + from_one_network(service, 61, range(3000, 10000), PARALLEL, make)
+        assert {status for status, _ in replies} == {200}
+        refused = sum("counted" in body for _, body in replies)
         assert refused == 10000 - 143 and refused_count(service, "page_view_quota") == before + refused
     stats = service.stats(tracked)
     assert stats["pv"] == stats["dwell"]["count"] == 143 and 130 < stats["uv"] <= 150
@@ -517,8 +538,8 @@ def test_one_network_adds_at_most_150_views_and_visitors_in_10000_tries(instance
     assert sum(key.startswith("hot:session:") for key in service.keys_containing(tracked)) == 143
     stats = service.stats(viewed)["views"]
     assert stats["pv"] == stats["uv_today"] == 143
-    for item, send in ((tracked, track_once(tracked)), (viewed, view_once(viewed))):
-        assert "counted" not in from_one_network(service, 62, [20000], 1, send)[0].json()
+    for make in (track_once(tracked), view_once(viewed)):
+        assert "counted" not in from_one_network(service, 62, [20000], 1, make)[0][1]
     assert service.stats(tracked)["pv"] == 144 and service.stats(viewed)["views"]["pv"] == 144
 
 
@@ -528,9 +549,9 @@ def test_one_network_cannot_raise_an_article_that_others_listed(instance):
     for network in range(61, 91):
         assert track_from_network(service, network, item).json()["listed"] is False
     make_ten_minutes_older(service, item)
-    for send in (track_once(item), view_once(item)):
-        replies = from_one_network(service, 100, range(2000), PARALLEL, send)
-        assert sum("counted" not in reply.json() for reply in replies) == 87  # 50, and the squares from 64 to 1936
+    for make in (track_once(item), view_once(item)):
+        replies = from_one_network(service, 100, range(2000), PARALLEL, make)
+        assert sum("counted" not in body for _, body in replies) == 87  # 50, and the squares from 64 to 1936
     stats = service.stats(item)
     assert stats["pv"] in (30 + 87, 31 + 87) and stats["uv"] <= 31 + 87 and stats["views"]["pv"] <= 31 + 2 * 88
 
@@ -602,8 +623,8 @@ def test_page_views_are_numbered_while_redis_is_unavailable(instance, name):
     service, item = instance("--no-limits", limits__pv_per_network=10, **LONG_TIMEOUTS), name("i")
     service.put(item)
     service.make_redis_unavailable()
-    for send in (track_once(item), view_once(item)):
-        assert {reply.status for reply in from_one_network(service, 61, range(20), 1, send)} == {202}
+    for make in (track_once(item), view_once(item)):
+        assert {status for status, _ in from_one_network(service, 61, range(20), 1, make)} == {202}
     service.restart_redis()
     # The first ten, and the sixteenth, of reports and of views; a report counts as a view, too.
     article = f"hot:article:{{{item}}}"

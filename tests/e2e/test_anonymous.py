@@ -233,6 +233,11 @@ def test_visitors_beyond_the_networks_readers_are_served_without_an_error_and_wi
     assert public.get("/api/waterfall/discover", headers=third).json()["items"] == []
     assert "item2" in recommended(service, third)
     assert keys_of(service, third) == {}
+    # A deletion leaves a trace only of those about whom something may be stored, or is.
+    assert public.delete("/api/visitor", headers=visitor(service)).status == 204
+    assert service.redis("KEYS", "user:erased:*") == service.redis("KEYS", "user:epoch:*") == []
+    assert public.delete("/api/visitor", headers=second).status == 204
+    assert service.redis("KEYS", "user:erased:*") and service.redis("KEYS", "user:epoch:*")
     # Another network has its own.
     elsewhere = service.public(source="127.200.7.1")
     assert elsewhere.post("/api/history", {"topicId": "item1"}, headers=third).json() == {"ok": True}
@@ -249,6 +254,8 @@ def test_without_anonymous_readers_the_error_says_what_to_do(instance):
     read(service, ann, "item1")
     assert "item1" in recommended(service, ann)
     assert keys_of(service, ann) == {}
+    assert public.delete("/api/visitor", headers=visitor(service)).status == 204
+    assert service.redis("KEYS", "user:erased:*") == service.redis("KEYS", "user:epoch:*") == []
 
 
 def test_in_mode_open_a_reader_is_still_named_by_the_request(instance):

@@ -317,7 +317,7 @@ def test_a_killed_backup_leaves_no_backup_or_a_complete_one(instance, folder, na
     began = time.monotonic()
     ctl(service, "backup", os.path.join(folder, "first"), "-q")
     duration_s, killed, complete, turn = time.monotonic() - began, 0, 0, 0
-    while turn < 30 or (killed == 0 and turn < 300):  # the machine may have been busier when the time was measured
+    while turn < 12 or (killed == 0 and turn < 300):  # the machine may have been busier when the time was measured
         turn += 1
         backup = os.path.join(folder, f"killed-{turn % 3}")
         shutil.rmtree(backup, ignore_errors=True)
@@ -349,7 +349,7 @@ def test_a_killed_restore_can_be_repeated(instance, folder, name):
     began = time.monotonic()
     ctl(service, "restore", backup, "--replace", "-q")
     duration_s, killed, turn = time.monotonic() - began, 0, 0
-    while turn < 10 or (killed == 0 and turn < 100):
+    while turn < 6 or (killed == 0 and turn < 100):
         turn += 1
         killed += kill_while_running(1.2 * duration_s, "restore", backup, "--replace", "-q", "--state", service.state)
     assert killed > 0

@@ -27,6 +27,11 @@ LARGEST_ITEM = 2 << 20  # nginx's limit for a PUT, in bytes
 
 def is_id(text):
     """The rule of the API, implemented independently of the service."""
+    return is_name(text) and not {".", ".."} & set(text.split("/"))
+
+
+def is_name(text):
+    """Has the characters and the length of an id, as tags and the keys of authors have, too."""
     try:
         raw = nfc(text).encode("utf-8")
     except UnicodeEncodeError:
@@ -40,13 +45,26 @@ def nfc(text):
     return unicodedata.normalize("NFC", text)
 
 
+def single_spaced(text):
+    return re.sub(f"[ {''.join(WHITE_SPACE)}]+", " ", text).strip(" ")
+
+
 def is_tag(text):
-    """Up to 64 characters of an id, also in the form in which tags are compared, which has no invisible characters."""
-    if not is_id(text):
+    """Up to 64 characters of an id once white space is cleaned, also in the form in which tags are compared, which has no invisible characters."""
+    text = single_spaced(text)
+    if not is_name(text):
         return False
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    key = "".join(c for c in folded if unicodedata.category(c) != "Cf" and not "\ufe00" <= c <= "\ufe0f" and c not in "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
-    return len(text) <= 64 and len(key) <= 64 and is_id(key)
+    key = folded(text)
+    return len(text) <= 64 and len(key) <= 64 and is_name(key)
+
+
+def folded(text):
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(c for c in text if unicodedata.category(c) != "Cf" and not "\ufe00" <= c <= "\ufe0f" and c not in "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+
+
+def author_key(text):
+    return folded(text).strip(" ")
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +113,9 @@ def valid_event(path, name):
 @pytest.mark.parametrize("path, member", [(path, member) for path, members in ID_MEMBERS.items() for member in members])
 def test_an_event_with_a_valid_id_counts_and_an_invalid_id_is_named(instance, strings, name, path, member):
     client = instance.public()
-    for escaped in (True, False):
-        for text in strings:
+    # All members are parsed alike.
+    for escaped in (True, False) if member == "articleId" else (True,):
+        for text in strings if member == "articleId" else strings[::4]:
             if not escaped and any("\ud800" <= c <= "\udfff" for c in text):
                 continue
             body = json.dumps(valid_event(path, name) | {member: text}, ensure_ascii=escaped)
@@ -279,7 +298,7 @@ LIMITS = {"title": 1024, "url": 2048, "author": 512, "text": 256 * 1024}
 def test_text_of_an_item_is_returned_byte_for_byte(instance, strings, name, member):
     """Except that titles and authors have one line."""
     client, item = instance.internal(), name()
-    for text in strings:
+    for text in strings[::4] if member == "author" else strings:  # an author has the rules of a title
         body = json.dumps({"title": "t", "published_at": PUBLISHED} | {member: text})
         reply = client.put(f"/api/items/{item}", body)
         if len(body) > LARGEST_ITEM:
@@ -292,14 +311,16 @@ def test_text_of_an_item_is_returned_byte_for_byte(instance, strings, name, memb
             assert_problem(reply, 400, "bad_string", member)
         else:
             assert reply.status == 200, (text, reply)
-            expected = as_read(re.sub(r"[\t\r\n]+", " ", text) if member in ("title", "author") else text)
+            expected = as_read(re.sub(r"[\t\r\n\u2028\u2029]+", " ", text) if member in ("title", "author") else text)
+            if member == "author" and not author_key(expected):
+                expected = ""
             assert client.get(f"/api/items/{item}").json().get(member, "") == expected
 
 
 @pytest.mark.parametrize("member", ["title", "author"])
 def test_titles_and_authors_are_one_line_without_control_characters(instance, name, member):
     client, item = instance.internal(), name()
-    for text, expected in (("a\tb", "a b"), ("a\r\nb\n\nc", "a b c"), ("\na\r", " a "), ("é\u2028\u202e", "é\u2028\u202e")):
+    for text, expected in (("a\tb", "a b"), ("a\r\nb\n\nc", "a b c"), ("\na\r", " a "), ("é\u2028\u2029\u202e", "é \u202e")):
         assert client.put(f"/api/items/{item}", {"title": "t", "published_at": PUBLISHED} | {member: text}).status == 200
         assert client.get(f"/api/items/{item}").json()[member] == expected
     for text in ("\x1b[2J", "a\0", "a\x0bb", "\x7f", "\x85", "\x9b2J"):
@@ -315,7 +336,7 @@ def test_tags_and_path_ids_of_items_are_returned_byte_for_byte(instance, strings
         reply = client.put("/api/items/tagged", body)
         if is_tag(as_read(text)):
             assert reply.status == 200, (text, reply)
-            assert client.get("/api/items/tagged").json()["tags"] == [as_read(text)]
+            assert client.get("/api/items/tagged").json()["tags"] == [single_spaced(as_read(text))]
         else:
             assert_problem(reply, 413 if len(body) > LARGEST_ITEM else 400)
         path = f"/api/items/{quote_segment(text)}"
@@ -326,9 +347,9 @@ def test_tags_and_path_ids_of_items_are_returned_byte_for_byte(instance, strings
             assert (got["id"], got["title"]) == (nfc(text), text[:100])
             assert client.delete(path).json() == {"ok": True}
         else:
-            # Empty: no such route. With NUL, or leading out of the root: refused by nginx.
+            # Empty: no such route. With NUL, or leading out of the root: refused by nginx already.
             assert reply.status in (400, 404, 405, 414), (text, reply)
-            assert not is_id(text) or ".." in text, (text, reply)
+            assert not is_id(text), (text, reply)
             assert reply.headers["Content-Type"] == "application/problem+json"
 
 
@@ -369,12 +390,12 @@ def test_naughty_ids_in_stats_requests_are_named_or_served(instance, strings):
         else:
             assert_problem(reply, 400, member="ids")
         reply = internal.get(f"/api/articles/{quote_segment(text)}/stats")
-        assert reply.status in (200, 404) if is_id(text) and ".." not in text else reply.status in (200, 400, 404, 414), (text, reply)
+        assert reply.status in (200, 404) if is_id(text) else reply.status in (200, 400, 404, 414), (text, reply)
 
 
 def test_malformed_request_targets_are_refused(instance):
     client = instance.public()
-    for path in ("/api/hot?limit=%", "/api/hot?limit=%zz", "/api/hot?%", "/api/hot?tag=%ff", "/api/hot?" + "a&" * 40, "/api/hot?tag=%00"):
+    for path in ("/api/hot?limit=%", "/api/hot?limit=%zz", "/api/hot?%", "/api/hot?tag=%ff", "/api/hot?" + "a&" * 140, "/api/hot?tag=%00"):
         assert_problem(client.get(path), 400)
     for path in ("/api/hot%zz", "/api/%"):
         assert client.get(path).status in (400, 404)

@@ -7,7 +7,7 @@ they say otherwise; null stands for the client's default). Each call has
 - `request`: what must arrive. The path is compared by bytes, the query and the body by what they mean, the headers only if
   listed, and null is one that must not arrive. "<id>" is a new event id;
 - `answers`: the server's answers, one per try. The client must make exactly that many tries, with identical requests. An
-  empty or missing answer is a small JSON object;
+  empty or missing answer is a small JSON object, an empty list if `call` returns one;
 - `result`, or `error`: the members of the exception that matter, or "unreachable". The result is that of the last answer if
   neither is given. `flagged` is the `error` in the result. `refused` is a word in the language's own error of wrong arguments;
 - `only`: the languages that make the call.
@@ -44,6 +44,7 @@ DRIVERS = {
 }
 DRIVERS_PER_LANGUAGE = 3
 SMALL = {"ok": True}
+LISTS = dict.fromkeys(("hot", "recommendations", "similar", "history", "follows", "timeline"), {"items": []}) | {"feed": {"data": {"items": []}}}
 LARGE = "x" * 1_500_000
 LATEST_SIGNATURE_S = 60
 NO_ANSWER = {"status": 0, "code": "unreachable", "member": None, "retry_after_s": 0, "temporary": True}
@@ -67,17 +68,18 @@ def load_scenarios():
     with open(os.path.join(HERE, "scenarios.json"), encoding="utf-8") as file:
         text = file.read()
     expected = signature("k1", "sécret", "POST", "/api/items?x=1", 1700000000, '{"title":"é"}'.encode())
-    scenarios = json.loads(text.replace("<large>", LARGE).replace("<signature>", expected)) + [documented_tokens()]
+    scenarios = json.loads(text.replace("<large>", LARGE).replace("<deep>", "[" * 200_000).replace("<signature>", expected)) + [documented_tokens()]
     for scenario in scenarios:
         scenario["options"] = {"first_pause_ms": 1, "timeout_ms": 60_000} | scenario.get("options", {})
         scenario["options"] = {name: value for name, value in scenario["options"].items() if value is not None}
         calls = []
         for call in scenario["calls"]:
             answers = [] if scenario.get("refuse") or {"tls", "refused"} & set(call) else call.get("answers", [{}])
-            answers = [answer if {"json", "text", "fault"} & set(answer) else {"json": SMALL} | answer for answer in answers]
+            default = LISTS.get(call["call"], SMALL)
+            answers = [answer if {"json", "text", "fault"} & set(answer) else {"json": default} | answer for answer in answers]
             call = {"args": [], "more": {}} | call | {"answers": answers}
             if not {"error", "result", "refused"} & set(call):
-                call["result"] = answers[-1]["json"]
+                call["result"] = answers[-1]["json"].get("data", answers[-1]["json"])
             calls += [call] * call.get("times", 1)
         scenario["calls"] = calls
     return scenarios
@@ -155,7 +157,8 @@ def check_request(request, expected, key, ids):
     assert request.method == expected["method"]
     path, _, query = request.target.partition("?")
     assert path == expected["path"]
-    assert dict(urllib.parse.parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))) == expected.get("query", {})
+    parameters = urllib.parse.parse_qs(query, keep_blank_values=True, strict_parsing=bool(query))
+    assert {name: values if len(values) > 1 else values[0] for name, values in parameters.items()} == expected.get("query", {})
     assert ("?" in request.target) == ("query" in expected)
     for name, value in expected.get("headers", {}).items():
         assert request.headers.get(name) == value
@@ -314,10 +317,50 @@ def test_all_addresses_of_a_host_share_the_time_of_a_python_page():
     assert float(seconds) < 3  # if each had 0.3 s: 6
 
 
+BASES = ["127.0.0.1:8081", "localhost:8081", "ftp://127.0.0.1", "http://", "http://127.0.0.1:port"]
+MAKE = {
+    "javascript": ("node", "--input-type=module", "-e", """
+import { Freshet } from "%s/javascript/freshet.mjs";
+import { freshetExpress } from "%s/javascript/express.mjs";
+for (const make of [(base) => new Freshet({ base }), (base) => freshetExpress({ base })])
+  for (const base of %s) try { make(base); console.log("accepted", base); } catch (error) { console.log(error.name); }
+for (const base of ["HTTPS://site.example/prefix/", "http://[::1]:1"]) new Freshet({ base });
+try { freshetExpress({}); } catch (error) { console.log(error.message); }""", "TypeError"),
+    "python": ("/usr/bin/python3", "-c", """
+import sys
+sys.path[:0] = ["%s/python", "%s/python"]
+from freshet import Freshet
+from freshet_web import Site
+for make in (Freshet, Site):
+    for base in %s:
+        try:
+            print("accepted", make(base))
+        except ValueError as error:
+            print("ValueError")
+for base in ("HTTPS://site.example/prefix/", "http://[::1]:1"):
+    Freshet(base)""", "ValueError"),
+    "php": ("php", "-r", """
+require '%s/php/Freshet.php';
+require '%s/php/FreshetSite.php';
+foreach ([Freshet\\Freshet::class, Freshet\\Site::class] as $class)
+    foreach (%s as $base) try { new $class($base); echo "accepted $base\\n"; } catch (ValueError) { echo "ValueError\\n"; }
+foreach (["HTTPS://site.example/prefix/", "http://[::1]:1"] as $base) new Freshet\\Freshet($base);""", "ValueError"),
+}
+
+
+@pytest.mark.parametrize("language", DRIVERS)
+def test_a_base_that_is_no_address_is_refused_at_once(language):
+    *command, script, error = MAKE[language]
+    clients = os.path.join(ROOT, "scripts/clients")
+    done = subprocess.run([*command, script % (clients, clients, json.dumps(BASES))], capture_output=True, text=True, timeout=120, check=False)
+    missing = "base is missing, the address of the internal server\n" if language == "javascript" else ""
+    assert (done.returncode, done.stdout) == (0, f"{error}\n" * 2 * len(BASES) + missing), done.stdout + done.stderr
+
+
 BROKEN_TEXT = {
     "javascript": ("node", "--input-type=module", "-e", """
 import { Freshet } from "%s/javascript/freshet.mjs";
-const client = new Freshet({ base: "http://127.0.0.1:%d", preset: "page", cooldownMs: 0 });
+const client = new Freshet({ base: "http://127.0.0.1:%d", preset: "page", cooldownMs: 0, timeoutMs: 60000 });
 for (const text of ["\\ud83d", "a\\udc00b"])
   for (const call of [client.similar(text), client.hot({ tag: text }), client.feed(text, { query: text }).refresh()])
     if ((await call).unavailable) console.log("unavailable");"""),
@@ -325,13 +368,13 @@ for (const text of ["\\ud83d", "a\\udc00b"])
 import sys
 sys.path.insert(0, "%s/python")
 from freshet import Freshet
-client = Freshet("http://127.0.0.1:%d", preset="page", cooldown_s=0)
+client = Freshet("http://127.0.0.1:%d", preset="page", cooldown_s=0, timeout_s=60)
 for text in ("\\ud83d", "a\\udc00b"):
     for page in (client.similar(text), client.hot(tag=text), client.feed(text, query=text)):
         print("unavailable" if page["unavailable"] else page)"""),
     "php": ("php", "-r", """
 require '%s/php/Freshet.php';
-$client = new Freshet\\Freshet('http://127.0.0.1:%d', preset: 'page', cooldownMs: 0);
+$client = new Freshet\\Freshet('http://127.0.0.1:%d', preset: 'page', cooldownMs: 0, timeoutMs: 60000);
 foreach (["\\xff", "a\\xed\\xa0\\xbdb"] as $text)
     foreach ([$client->similar($text), $client->hot(tag: $text), $client->feed($text, query: $text)] as $page)
         echo $page['unavailable'] ? "unavailable\\n" : "";"""),
@@ -349,5 +392,9 @@ def test_text_that_is_not_valid_unicode_does_not_break_a_page(language):
         stub.close()
     assert (done.returncode, done.stdout) == (0, "unavailable\n" * 6), done.stdout + done.stderr
     assert len(requests) == 6
-    for request in requests:
-        json.loads(request.body or "{}")
+    ids = [urllib.parse.unquote(request.target.split("/")[3]) for request in requests if request.target.endswith("/similar")]
+    tags = [urllib.parse.unquote(request.target.split("tag=")[1]) for request in requests if "tag=" in request.target]
+    bodies = [json.loads(request.body) for request in requests if request.body]
+    users = [re.sub("[\ud800-\udfff]", "\ufffd", body["userId"]) for body in bodies]  # as the service reads them
+    assert ids == tags == users
+    assert [re.sub("\ufffd+", "?", text) for text in ids] == ["?", "a?b"]

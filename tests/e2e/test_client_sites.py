@@ -169,6 +169,22 @@ def test_without_the_service_lists_are_empty_and_a_change_is_reported_as_failed(
     assert [site.request("POST", path)[0] for path in ("/save", "/remove")] == ["false", "false"]
 
 
+@pytest.mark.parametrize("framework", SITES)
+def test_lists_are_empty_if_the_response_is_no_list(start, framework):
+    replies = [{"json": {"ok": True}}, {"status": 204}, {"json": {"items": None}}, {"json": {"items": "x"}}, {"json": [1]}, {"json": [{"score": 1}]},
+               {"text": "[" * 200_000}]
+    site, requests = start(framework, lambda request: replies[(len(requests) - 1) // 3])
+    for _ in replies:
+        assert site.request("GET", "/?reader=ann")[0] == "<ol></ol>" * 3
+    assert len(requests) == 3 * len(replies)
+
+
+@pytest.mark.parametrize("framework", SITES)
+def test_an_item_without_a_title_is_shown_by_its_id(start, framework):
+    site, _ = start(framework, lambda request: {"json": [{"id": "5", "title": None, "url": None}, {"id": 6, "title": "", "url": 7}]})
+    assert site.request("GET", "/?reader=ann")[0] == "<ol><li>5</li><li>6</li></ol>" * 3
+
+
 def test_each_helper_is_at_most_60_lines_of_code():
     for path in FILES.values():
         with open(os.path.join(ROOT, "scripts/clients", path), encoding="utf-8") as file:

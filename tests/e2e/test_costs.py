@@ -35,6 +35,10 @@ def test_every_public_operation_is_in_the_table():
 def test_a_request_uses_no_more_memory_than_documented(site, operation):
     cost = site.cost(operation, REQUESTS)
     in_redis, in_aof = documented_bytes()[operation.label]
-    assert abs(cost.bytes - in_redis) <= max(80, 0.15 * in_redis), (cost.bytes, in_redis)
+    allowed = max(80, 0.15 * in_redis)
+    assert cost.bytes <= in_redis + allowed, (cost.bytes, in_redis)
+    # The documented bytes are those of Redis 7.0; later servers need less.
+    if "redis_version:7.0." in site.service.redis_text("INFO", "server"):
+        assert cost.bytes >= in_redis - allowed, (cost.bytes, in_redis)
     # The recorder and the background writers also add entries at any time, some of them for earlier requests.
     assert cost.aof <= max(in_aof + 768, 1.25 * in_aof), (cost.aof, in_aof)

@@ -77,8 +77,8 @@ def test_a_healthy_site_has_no_errors(site):
         assert grade(findings, check) == {"ok"}, findings[check]
     assert grade(findings, "config.dwell") == {"ok"} and "hot.dwell_prior = 30000" in findings["config.dwell"][0]["what"]
     assert grade(findings, "files.backup") == {"skipped"}
-    # A trial instance trusts its visitors' claims and has no model. The other warnings depend on the machine.
-    assert warnings(findings) - {"redis.latency", "files.space", "config.backlog"} == {"config", "files.model"}
+    # A trial instance trusts its visitors' claims. The other warnings depend on the machine.
+    assert warnings(findings) - {"redis.latency", "files.space", "config.backlog"} == {"config"}
     assert {command for _, command, user in site.acl_denials() if user == "freshet"} <= PROBED_COMMANDS
     if "nginx.upstream" in findings:
         for check in ("upstream", "body_size", "connections", "site", "keepalive", "queue", "failures", "networks"):

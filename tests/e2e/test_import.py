@@ -434,7 +434,7 @@ def test_an_entry_that_freshet_rejects_is_named(service, site, name):
     for _ in range(2):  # an unchanged document is read again
         done = run(service, "--feed", site.url + "/feed")
         assert done.returncode == 1 and "entry 2: has no id by the rule path" in done.stderr, done
-        assert "skipped 1: has no id by the rule path, first entry 2" in done.stdout and title(service, path)
+        assert "skipped 1: has no id by the rule path; choose another --id, in a table the name of a column, first entry 2" in done.stdout and title(service, path)
 
 
 def test_ratings_and_reactions_are_imported_with_their_times(service, name, tmp_path):

@@ -35,7 +35,7 @@ def test_reports_list_the_members_that_they_ignored(service, name):
     ("POST", "/api/interactions", {"userId": "r", "topicId": "t", "kind": "like", "time": 1}, "unknown_member", "time", None),
     ("POST", "/api/waterfall/discover", {"items": ["i"], "customer": ["r"]}, "unknown_member", "customer", "customers"),
     ("PUT", "/api/items/names-unknown", {"title": "t", "published_at": 1, "tag": ["a"]}, "unknown_member", "tag", "tags"),
-    ("GET", "/api/stats?id=a", None, "unknown_parameter", "id", "ids"),
+    ("GET", "/api/stats?idss=a", None, "unknown_parameter", "idss", "ids"),
     ("GET", "/api/hot/preview?model=engagement&hot.halflife=6h", None, "unknown_parameter", "hot.halflife", "hot.half_life"),
     ("DELETE", "/api/history?user=r", None, "unknown_parameter", "user", "userId"),
 ])

@@ -338,7 +338,7 @@ def import_progress(path):
 
 def test_a_killed_import_resumes_where_it_stopped(own_service, name, tmp_path):
     recorder_data, path = RecorderData(own_service), str(tmp_path / "items.ndjson")
-    titles = write_items(path, name, 30000)
+    titles = write_items(path, name, 10000)
     command = [CTL, "import", path, "--state", own_service.state]
     sent = 0
     for _ in range(3):
@@ -346,13 +346,13 @@ def test_a_killed_import_resumes_where_it_stopped(own_service, name, tmp_path):
             wait_until(lambda: int(import_progress(path).get("accepted", 0)) > sent, "progress", 60)
             os.killpg(importer.pid, signal.SIGKILL)
         sent = int(import_progress(path)["accepted"])
-        assert 0 < sent < 30000
+        assert 0 < sent < 10000
     requests = own_service.status()["requests"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=480)
     assert done.returncode == 0, done.stderr
     assert f"resuming after {sent:,} items" in done.stderr
-    assert "imported 30,000 items" in done.stdout and f"{sent:,} of them in an earlier run" in done.stdout
-    assert own_service.status()["requests"] - requests < (30000 - sent) // 1000 + 10
+    assert "imported 10,000 items" in done.stdout and f"{sent:,} of them in an earlier run" in done.stdout
+    assert own_service.status()["requests"] - requests < (10000 - sent) // 1000 + 10
     assert import_progress(path) == {}
     recorder_data.wait_for(titles, 120)
     own_service.check()

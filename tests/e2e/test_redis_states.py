@@ -209,7 +209,7 @@ def test_an_unreliable_connection_neither_mixes_up_replies_nor_delays_requests(i
 def test_requests_do_not_wait_while_the_circuit_breaker_is_open(instance, name):
     service = instance("--no-limits", pm__max_children=1)
     titles = known_items(service, name)
-    with Load(service.internal, read_items(titles, allowed=(200, 503))) as reads:
+    with Load(service.internal, read_items(titles, allowed=(200, 503)), pause_s=0) as reads:
         wait_until(lambda: len(reads.results) > 100, "load")
         redis = service.pid("redis")
         os.kill(redis, signal.SIGSTOP)

@@ -126,13 +126,18 @@ def test_counts_of_another_plugin_are_imported_once_and_bad_lines_named(filled, 
              {"id": "tool-1", "pv": 5, "uv": 6}]
     path = write(tmp_path / "counts.ndjson", *lines)
     for _ in range(2):
-        assert json_report(filled, "import-counters", path, status=1) == {"accepted": 2, "rejected": 2}
+        assert json_report(filled, "import-counters", path, status=1) == {"accepted": 2, "rejected": 2, "future_dates": 0}
         stats = filled.stats("tool-0")
         assert stats["pv"] == 900 and 290 < stats["uv"] < 310
     done = subprocess.run([CTL, "import-counters", path, "--state", filled.state], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "imported the counts of 2 articles, rejected 2\n")
-    assert done.stderr.splitlines() == ["line 3: first: is missing, and Freshet does not know the article", "line 4: uv: is more than pv"]
+    assert done.stderr.splitlines() == ["line 3, item tool-8: first: is missing, and Freshet does not know the article", "line 4, item tool-1: uv: is more than pv"]
     assert filled.stats("tool-9")["first_ts"] == 1556668800
+    future = '{"id":"tool-7","pv":5,"first":"2099-01-01"}'
+    piped = subprocess.run([CTL, "import-counters", "-", "--state", filled.state], input=future, capture_output=True, text=True, check=False)
+    assert piped.stdout == "imported the counts of 1 articles, rejected 0\n1 dates (first) are in the future and count as now\n", piped
+    table = subprocess.run([CTL, "import-counters", "-", "--state", filled.state], input="id,pv\n7,1\n", capture_output=True, text=True, check=False)
+    assert (table.returncode, table.stderr.splitlines()[0]) == (1, "This looks like CSV; expected one JSON object per line"), table
     missing = subprocess.run([CTL, "import-counters", path + "-none", "--state", filled.state], capture_output=True, check=False)
     assert missing.returncode == 2
     filled.check()

@@ -106,7 +106,7 @@ def honest_readers(run, service, allowed=(200,)):
     readers = [HonestReader(service, number, article) for number in range(READERS)]
     for each in readers:
         each.start()
-    time.sleep(run.scale(3, 15))
+    time.sleep(run.scale(1, 15))
     began = time.monotonic()
     yield lambda since: 1000 * percentile(sorted(row[1] for each in readers for row in list(each.results) if row[0] >= since), 0.99)
     for each in readers:
@@ -123,7 +123,7 @@ def honest_readers(run, service, allowed=(200,)):
 
 
 def let_attack_run(run):
-    time.sleep(run.scale(4, 30))
+    time.sleep(run.scale(2, 30))
 
 
 @fault("A1", "780 slow bodies from seven addresses of one network", "honest readers of other networks: 0 refused, p99 ≤ 2 × alone")
@@ -249,7 +249,7 @@ def cross_site_writes(run):
     requests = [("PUT", "/api/items/forged", item), ("POST", "/api/interactions", {"userId": "honest-1", "topicId": "forged", "kind": "like"}),
                 ("POST", "/api/waterfall/discover", {"items": ["forged"], "customers": ["honest-1"]}), ("POST", "/api/history/merge", {"from": "honest-1", "to": "x"})]
     with run.instance(long_timeouts=True, limits=True) as service, honest_readers(run, service):
-        statuses, internal, deadline = [], service.internal(), time.monotonic() + run.scale(4, 30)
+        statuses, internal, deadline = [], service.internal(), time.monotonic() + run.scale(2, 30)
         while time.monotonic() < deadline:
             for (method, path, body), extra in itertools.product(requests, headers):
                 statuses.append(internal.request(method, path, json.dumps(body), headers=extra).status)
@@ -263,7 +263,7 @@ def cross_site_writes(run):
 def bot_agents(run):
     agents = ["python-requests/2.31", "Go-http-client/1.1", "axios/1.6", "okhttp/4.12", "curl/8.5", "WordPress/6.4", "Googlebot/2.1"]
     with run.instance(long_timeouts=True, limits=True) as service, honest_readers(run, service):
-        own, sent, deadline = [service.internal(agent=agent) for agent in agents], 0, time.monotonic() + run.scale(4, 30)
+        own, sent, deadline = [service.internal(agent=agent) for agent in agents], 0, time.monotonic() + run.scale(2, 30)
         crawler = service.public(agent="Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", source="127.77.0.1")
         replies = []
         while time.monotonic() < deadline:

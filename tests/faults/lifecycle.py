@@ -72,7 +72,7 @@ def stopped_under_load(run):
 @fault("F6", "50 reloads under load, some with bad files", "0 failed of 100,000, old generation kept on error")
 def reloaded_under_load(run):
     with run.instance(long_timeouts=True) as service:
-        load, total = run.load(service, run.readers(service)), run.scale(6000, 100000)
+        load, total = run.load(service, run.readers(service)), run.scale(3000, 100000)
         reloads, bad_files, rejected = run.scale(8, 50), 0, 0
         with load:
             for number in range(reloads):

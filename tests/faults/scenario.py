@@ -18,6 +18,7 @@ from faults.load import Load
 
 # The load's readers send more requests than people do, from one address.
 NO_LIMITS = {f"limits__{name}_rate": "0" for name in ("track", "views", "history", "feedback", "feed", "recommendations", "waterfall")}
+SHORT_THINK_S = 0.04  # between two requests of a connection
 # Scenarios count every report of a few addresses; tests/e2e/test_abuse.py tests this quota.
 NO_PAGE_VIEW_QUOTA = {"limits__pv_per_network": "0"}
 
@@ -116,6 +117,9 @@ class Run:
         return identities.prepare(service, [identities.Reader(stamp, number) for number in range(count)])
 
     def load(self, service, readers, **options):
+        """think_s: of the long form, as fast as possible by default. The short form shares the machine with other tests."""
+        if self.short:
+            options["think_s"] = max(SHORT_THINK_S, options.get("think_s", 0))
         return Load(service, readers, self.rng.randrange(2**32), **options)
 
     def check_replies(self, load):

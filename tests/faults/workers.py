@@ -79,7 +79,7 @@ def killed_in_gets(run):
     with run.instance(long_timeouts=True) as service:
         load = run.load(service, run.readers(service), only=GETS)
         with load:
-            respawn_s, refused = kill_under_load(run, service, load, run.scale(120, 1000))
+            respawn_s, refused = kill_under_load(run, service, load, run.scale(40, 1000))
         report_respawns(run, respawn_s)
         run.expect_none("client errors", load.failed + len(refused), load.failures + refused)
         run.report(f"{interrupted_requests(service):,} retried by nginx")
@@ -91,7 +91,7 @@ def killed_in_posts(run):
     with run.instance(long_timeouts=True) as service:
         load = run.load(service, run.readers(service), only=("track", "view", "feed", "stats"), allowed=(200, 502))
         with load:
-            respawn_s, refused = kill_under_load(run, service, load, run.scale(60, 500))
+            respawn_s, refused = kill_under_load(run, service, load, run.scale(25, 500))
         report_respawns(run, respawn_s)
         run.report(f"{load.statuses(('track', 'view')).get(502, 0):,} POSTs interrupted")
         balance = run.check_events(service, load)

@@ -8,6 +8,7 @@
 
 #include "core/feed/exact_top.h"
 #include "tests/search/corpus.h"
+#include "tests/support/repeat_count.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -113,13 +114,14 @@ void compare(RandomItems& random, feed::SearchSource& source, search::RecentInde
 
 }  // namespace
 
-TEST_CASE("recall returns what scoring every item gives, for any items, query and decay", "[search]") {
+TEST_CASE("recall returns what scoring every item gives, for any items, query and decay", "[search][long]") {
   const char* const given = std::getenv("FRESHET_SEED");
   const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
   Counts counts;
   // A regression: a match stood between two steps of a range.
   std::vector<std::uint64_t> seeds{3252539699};
-  for (std::uint64_t corpus = 0; corpus < 12; ++corpus) seeds.push_back(seed + corpus);
+  for (int corpus = 0; corpus < repeat_count(4, 50); ++corpus)
+    seeds.push_back(seed + static_cast<std::uint64_t>(corpus));
   for (const std::uint64_t each : seeds) {
     INFO("FRESHET_SEED=" << seed << ", corpus " << each);
     RandomItems random(each);

@@ -16,6 +16,7 @@
 #include "core/redis/scripts.h"
 #include "tests/feed/exact_filter.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/repeat_count.h"
 #include "tests/support/stepped_redis.h"
 
 using namespace freshet;
@@ -346,14 +347,15 @@ void explore(Conditions conditions, int seeds) {
 
 }  // namespace
 
-TEST_CASE("no reader sees an item twice and none is lost, in any order of steps", "[feed][invariant]") {
-  explore({.exact = true}, 25);
+TEST_CASE("no reader sees an item twice and none is lost, in any order of steps", "[feed][invariant][long]") {
+  explore({.exact = true}, test::repeat_count(10, 100));
 }
 TEST_CASE("the invariant holds with the fingerprints filter, apart from its false positives",
-          "[feed][invariant]") {
-  explore({.exact = false}, 15);
+          "[feed][invariant][long]") {
+  explore({.exact = false}, test::repeat_count(6, 60));
 }
 
-TEST_CASE("the invariant holds while Redis fails, replies are lost and workers die", "[feed][invariant]") {
-  explore({.faults = true}, 25);
+TEST_CASE("the invariant holds while Redis fails, replies are lost and workers die",
+          "[feed][invariant][long]") {
+  explore({.faults = true}, test::repeat_count(10, 100));
 }

@@ -108,13 +108,40 @@ TEST_CASE("recall goes deeper while most items are seen, and a feed ends only wh
   CHECK(site.refresh().items.empty());
 }
 
-TEST_CASE("a feed that ends at the maximum depth is not exhausted", "[feed]") {
+TEST_CASE("a feed ends when the deepest search finds no unseen item", "[feed]") {
   Site site(100);
   for (const ItemId& id : range(0, 80)) site.store.seen_items.insert(id);
   const auto page = site.refresh();
   CHECK(page.items.empty());
-  CHECK_FALSE(page.exhausted);
+  CHECK(page.exhausted);
   CHECK(site.recall.queries.back().size == 40);
+  site.store.seen_items.erase(item(39));
+  CHECK(ids(site.refresh()) == range(39, 40));
+}
+
+TEST_CASE("without a buffer, a feed that stores nothing ends at load_more", "[feed]") {
+  Site site;
+  feed::FeedRequest request{kReader, {}, {}, 5, feed::FeedAction::kLoadMore};
+  request.allow_writes = false;
+  const auto page = run_ready(site.feed().page(request));
+  REQUIRE(page);
+  CHECK(page->items.empty());
+  CHECK(page->exhausted);
+  CHECK(page->degraded == Dependency::kWrites);
+}
+
+TEST_CASE("a refresh whose budget ends before an unseen item is found serves the newest items", "[feed]") {
+  Site site(100);
+  site.settings.recall.budget = milliseconds(0);
+  for (const ItemId& id : range(0, 80)) site.store.seen_items.insert(id);
+  site.store.recent_items = {item(79), item(90)};
+  const auto page = site.refresh();
+  CHECK(ids(page) == range(90, 91));
+  CHECK(page.degraded == Dependency::kIndex);
+  CHECK_FALSE(page.exhausted);
+  CHECK(site.ask(feed::FeedAction::kRefresh, 5, {}, "words").items.empty());
+  site.store.seen_items.erase(item(3));
+  CHECK_FALSE(site.refresh().degraded);  // found something
 }
 
 TEST_CASE("recently delivered items are excluded even if the filter does not have them", "[feed]") {

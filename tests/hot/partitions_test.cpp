@@ -93,15 +93,17 @@ class PartitionPair {
   }
   // Every article in the model's rank that matches the query's filters, highest first.
   std::vector<hot::ScoredItem> brute_force(const hot::ListQuery& query) {
-    std::vector<hot::ScoredItem> out;
+    redis::Pipeline read;
     for (const std::string& id : ids_) {
-      redis::Pipeline read;
       hot::append_article_read(read, one_.keys(), id);
       items::append_item_read(read, one_.keys(), ItemId::trusted(id));
-      auto replies = one_.redis.call(read);
-      REQUIRE(replies);
-      const hot::Article article = hot::parse_article((*replies)[0], now_, one_.settings);
-      const auto item = items::parse_item(ItemId::trusted(id), (*replies)[1]);
+    }
+    auto replies = one_.redis.call(read);
+    REQUIRE(replies);
+    std::vector<hot::ScoredItem> out;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const hot::Article article = hot::parse_article((*replies)[2 * i], now_, one_.settings);
+      const auto item = items::parse_item(ItemId::trusted(ids_[i]), (*replies)[2 * i + 1]);
       std::optional<double> score = hot::rank_score(article, *query.model, one_.settings);
       if (query.mode == hot::ViewsMode::kCurrent) {
         score.reset();

@@ -7,6 +7,7 @@
 #include "core/hot/engagement.h"
 #include "core/hot/threshold_top_k.h"
 #include "core/hot/views.h"
+#include "tests/support/repeat_count.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -83,10 +84,11 @@ bool is_close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(st
 TEST_CASE(
     "after random traffic the served order equals brute force over the raw events, now and at any later "
     "time",
-    "[property]") {
+    "[property][long]") {
   std::mt19937 random(1);
+  const int rounds = repeat_count(8, 40);
   int orders = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     TrafficFixture fixture(random, static_cast<int>(std::uniform_int_distribution(2, 60)(random)));
     fixture.traffic(400);
     const auto served = fixture.scan_rank(engagement_query());
@@ -106,12 +108,12 @@ TEST_CASE(
       }
     }
   }
-  CHECK(orders == 2000);
+  CHECK(orders == 50 * rounds);
 }
 
 TEST_CASE("the terms in the statistics give the served score within 1e-9", "[property]") {
   std::mt19937 random(2);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 5; ++round) {
     TrafficFixture fixture(random, 50);
     // Redis stores what the C++ formula computes, for any parameters.
     EngagementSettings& e = fixture.settings.engagement;
@@ -140,9 +142,10 @@ TEST_CASE("the terms in the statistics give the served score within 1e-9", "[pro
   }
 }
 
-TEST_CASE("mode = current equals brute force over the raw views", "[property]") {
+TEST_CASE("mode = current equals brute force over the raw views", "[property][long]") {
   std::mt19937 random(3);
-  for (int round = 0; round < 25; ++round) {
+  const int rounds = repeat_count(8, 25);
+  for (int round = 0; round < rounds; ++round) {
     TrafficFixture fixture(random, static_cast<int>(std::uniform_int_distribution(1, 80)(random)));
     std::map<int, double> totals;
     std::set<std::pair<int, int>> seen_before;

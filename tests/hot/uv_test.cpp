@@ -27,7 +27,8 @@ std::filesystem::path deskdrop_path() {
 
 TEST_CASE_METHOD(Fixture,
                  "UV is within 2 % or one visitor of the exact count for 99 % of Deskdrop's articles",
-                 "[uv]") {
+                 "[uv][long]") {
+  const int divisor = repeat_count(5, 1);  // of the articles that are read, by the last digit of their ids
   std::ifstream file(deskdrop_path());
   if (!file) {
     WARN("SKIPPED: no Deskdrop at " << deskdrop_path().string()
@@ -38,7 +39,7 @@ TEST_CASE_METHOD(Fixture,
   double from_pfcount = 0;
   std::string line;
   std::getline(file, line);
-  int sent = 0;
+  int lines = 0, sent = 0;
   while (std::getline(file, line)) {
     // timestamp,eventType,contentId,personId,sessionId,…
     std::array<std::string, 5> fields;
@@ -48,6 +49,8 @@ TEST_CASE_METHOD(Fixture,
       field = line.substr(from, comma - from);
       from = comma + 1;
     }
+    ++lines;
+    if ((fields[2].back() - '0') % divisor != 0) continue;
     const auto counts = run_sync(hot->track(track_event(fields[2], fields[3], 0, fields[4])));
     REQUIRE(counts);
     auto& visitors = exact[fields[2]];
@@ -64,7 +67,8 @@ TEST_CASE_METHOD(Fixture,
     }
     ++sent;
   }
-  CHECK(sent == 72312);
+  CHECK(lines == 72312);
+  CHECK(sent > 10'000);
   std::size_t within_bounds = 0;
   double worst = 0;
   for (const auto& [id, visitors] : exact) {
@@ -83,7 +87,7 @@ TEST_CASE_METHOD(Fixture, "UV equals PFCOUNT below a hundred, and is within 1 % 
                  "[uv][long]") {
   // Few articles have most of the visitors; the ids are random, and one visit in four is a repeat.
   std::mt19937_64 random(7);
-  const int max_visitors = repeat_count(60'000, 1'000'000);
+  const int max_visitors = repeat_count(10'000, 1'000'000);
   std::vector<std::string> names;
   double worst = 0;
   int compared = 0;

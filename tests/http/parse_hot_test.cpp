@@ -60,6 +60,35 @@ TEST_CASE("a past moment is accepted for 14 days where it is supported", "[hot]"
   CHECK(test::error_of(parse_at(3600, kAccept)).reason == "bad_parameter");
 }
 
+TEST_CASE("ids are repeated parameters, which may contain commas, or a list", "[hot]") {
+  const auto parse_ids = [](const std::string& query) {
+    const std::string uri = "/api/stats?" + query;
+    const auto target = http::Target::parse(uri);
+    REQUIRE(target);
+    return handlers::parse_ids(*target);
+  };
+  const auto ids = [](std::initializer_list<const char*> texts) {
+    std::vector<ItemId> out;
+    for (const char* text : texts) out.push_back(ItemId::trusted(text));
+    return out;
+  };
+  CHECK(parse_ids("ids=a,b,a") == ids({"a", "b"}));
+  CHECK(parse_ids("id=a%2Cb&id=c") == ids({"a,b", "c"}));
+  CHECK(parse_ids("id=a,b&ids=a,b&id=b") == ids({"a", "b", "a,b"}));
+  std::string hundred;
+  for (int i = 0; i < 100; ++i) hundred += "id=" + std::to_string(i) + "&";
+  CHECK(parse_ids(hundred)->size() == 100);
+  for (const auto& [query, member] : {std::pair{std::string("ids="), "ids"},
+                                      {"", "ids"},
+                                      {"ids=a,", "ids"},
+                                      {"ids=,a", "ids"},
+                                      {"id=", "id"},
+                                      {hundred + "id=x", "id"}}) {
+    INFO(query);
+    CHECK(test::error_of(parse_ids(query)).member == member);
+  }
+}
+
 TEST_CASE("a list's tag is its key", "[hot]") {
   CHECK(parse("tag=Machine%20Learning")->query.tag.str() == "machine learning");
   CHECK(parse("tag=lang%3AEN")->query.tag.str() == "lang:en");
@@ -96,6 +125,35 @@ TEST_CASE("an item has up to a hundred tags of 2 KiB together", "[items]") {
   const auto large = parse_body(list_of(42, std::string(48, 'a')));
   CHECK(test::error_of(large).reason == "bad_list");
   CHECK(test::error_of(large).member == "tags");
+}
+
+TEST_CASE("white space in tags is cleaned as it is in titles, rather than refused", "[items]") {
+  const auto item = parse_body(R"("tags":["New\u00a0York","東京\u3000大学"," News","New York"])");
+  REQUIRE(item);
+  CHECK(item->tags ==
+        std::vector{TagName::trusted("New York"), TagName::trusted("東京 大学"), TagName::trusted("News")});
+  CHECK(parse("tag=New%C2%A0York")->query.tag.str() == "new york");
+}
+
+TEST_CASE("every author that an item may have can be followed under the name shown", "[items]") {
+  for (const std::string name : {"東京\u3000太郎", "Ann\u00a0Lee", "\u200eAnn", "Donau\u00addampf", " Ann ",
+                                 R"(Ann\tLee)", "Ann\u2028Lee", "\u00a8x"}) {
+    INFO(name);
+    const auto item = parse_body(R"("author":")" + name + "\"");
+    REQUIRE(item);
+    const auto followed = AuthorId::parse(item->author, "author");
+    REQUIRE(followed);
+    std::string buffer;
+    CHECK(author_key(item->author_id, item->author, buffer) == followed->view());
+  }
+  for (const char* none :
+       {R"("author":"  ")", R"("author":"\u200b")", R"("author":"\u3000","author_id":"u1")"})
+    CHECK(parse_body(none)->author.empty());
+  // 170 letters that fold to 33 bytes each.
+  std::string grows;
+  for (int i = 0; i < 170; ++i) grows += "\xEF\xB7\xBA";
+  CHECK(test::error_of(parse_body(R"("author":")" + grows + "\"")).member == "author");
+  CHECK(parse_body(R"("author_id":"u1","author":")" + grows + "\"")->author == grows);
 }
 
 TEST_CASE("an author's id is kept as it was put and must have a key", "[items]") {

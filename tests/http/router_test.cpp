@@ -128,10 +128,8 @@ TEST_CASE("a preflight from a listed origin is 204 with the allowed methods", "[
   const Response response = preflight("https://www.example.org", "/api/track", {"https://www.example.org"});
   CHECK(response.status == 204);
   CHECK(response.body.empty());
-  CHECK(response.headers.find("Access-Control-Allow-Origin: https://www.example.org\r\n") !=
-        std::string::npos);
   CHECK(response.headers.find("Access-Control-Allow-Methods: POST, OPTIONS\r\n") != std::string::npos);
-  CHECK(response.headers.find("Vary: Origin\r\n") != std::string::npos);
+  CHECK(response.headers.find("Access-Control-Allow-Origin") == std::string::npos);  // add_cors_headers()
 }
 
 TEST_CASE("a preflight from another origin is 403 and allows no origin", "[cors]") {
@@ -173,6 +171,13 @@ TEST_CASE("the error about a foreign page names both origins that were compared"
         "the page's origin is https://www.example.org, but the request's is http://backend:8080");
   CHECK(describe_origins(behind_proxy, true) ==
         "the page's origin is https://www.example.org, but the request's is https://backend:8080");
+  for (const auto& [origin, site] : {std::pair{"https://www.example.org", "http://www.example.org"},
+                                     {"https://www.example.org:443", "http://www.example.org:80"},
+                                     {"https://[::1]:8443", "http://[::1]:8443"},
+                                     {"http://www.example.org", "https://WWW.example.org"}})
+    CHECK(origin_advice({.origin = origin, .site = site}).find("X-Forwarded-Proto") != std::string::npos);
+  CHECK(origin_advice(behind_proxy) == "a proxy must pass Host");
+  CHECK(origin_advice({.origin = "null", .site = "http://a"}) == "a proxy must pass Host");
   CHECK(describe_origins({.origin = "null", .site = "http://"}, false) ==
         "the page's origin is null, but the request's is unknown (no Host)");
   const std::string long_host(5000, 'a');

@@ -139,7 +139,7 @@ TEST_CASE("a genuine signature does not make a bad id or time valid", "[token]")
 
 TEST_CASE("every id survives signing and verification, including dots", "[token]") {
   auto keys = two_keys();
-  for (const char* id : {"a.b.c", ".", "..", "文", "a;b", "a b"}) {
+  for (const char* id : {"a.b.c", ".a", "a..", "...", "文", "a;b", "a b"}) {
     const std::string token = keys.sign("new", reader(id), kNow + seconds{9}).value();
     CHECK(token.find_first_of("; ,\"") == std::string::npos);
     if (parse_id(id, "uid")) CHECK(keys.verify(token, kNow)->str() == id);

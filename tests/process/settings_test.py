@@ -76,10 +76,12 @@ class Settings(unittest.TestCase):
                     status, output = self.freshetd(action)
                     self.assertEqual(status, 78, output)
                     self.assertIn(f"{directive}: /nope: cannot be read: No such file or directory", output)
-        self.write("freshet.toml", 'identity.salt_file = "salt"\n')
+        self.write("freshet.toml", 'identity.salt_file = "salt"\nredis.password_file = "/nope"\n')
         status, output = self.freshetd("-t")
         self.assertEqual(status, 78, output)
-        self.assertIn(f"{self.path('salt')}: cannot be read: No such file or directory", output)
+        hint = "; if a unit's LoadCredential= provides it, only the service can read it, and `systemctl reload freshet` tests the configuration there"
+        self.assertIn(f"identity.salt_file: {self.path('salt')}: cannot be read: No such file or directory{hint}\n", output)
+        self.assertIn("redis.password_file: /nope: cannot be read: No such file or directory\n", output)
 
     def test_an_empty_path_that_ends_workers_or_the_recorder_is_an_error(self):
         for directive in ("spool.path", "recorder.database", "search.index"):
@@ -155,6 +157,98 @@ class Settings(unittest.TestCase):
                     status, output = self.freshetd(action)
                     self.assertEqual(status, 78, output)
                     self.assertIn(f"error_log: {log}: cannot be opened for writing: {cause}", output)
+
+    def test_an_unusable_key_is_an_error_with_directive_and_file(self):
+        weak, good = self.write("weak", "short"), self.write("good", SECRET)
+        too_short = f"{weak}: a key must have at least 16 bytes"
+        for line, message in ((f'identity.salt_file = "{weak}"', f"identity.salt_file: {too_short}"),
+                              (f'identity.token_keys = {{ k1 = "{weak}" }}', f"identity.token_keys: {too_short}"),
+                              (f'identity.internal_keys = {{ k1 = "{weak}" }}', f"identity.internal_keys: {too_short}"),
+                              (f'identity.token_keys = {{ "k 1" = "{good}" }}', "identity.token_keys: the key id \"k 1\" does not match [A-Za-z0-9_-]+"),
+                              (f'identity.internal_keys = {{ "k.1" = "{good}" }}', "identity.internal_keys: the key id \"k.1\" does not match"),
+                              ('bots.allow = ["("]', "bots.allow: (: missing )"),
+                              ('redis.url = "redis://h:99999"', "redis.url: redis://h:99999: the port must be 1..65535")):
+            self.write("freshet.toml", line + "\n")
+            for action in ("-t", "-F"):
+                with self.subTest(line=line, action=action):
+                    status, output = self.freshetd(action)
+                    self.assertEqual(status, 78, output)
+                    self.assertIn(message, output)
+
+    def check_at_start(self, setting, message):
+        """Both -t and a start refuse the setting with this message."""
+        directive = setting.partition(" ")[0]
+        others = {"listen.address": self.path("sock"), "pm.status_listen": "", "pid": "", "spool.path": self.path("spool")}
+        self.write("freshet.toml", setting + "\n" + "".join(f'{name} = "{value}"\n' for name, value in others.items() if name != directive))
+        for action in ("-t", "-F"):
+            with self.subTest(setting=setting, action=action):
+                status, output = self.freshetd(action)
+                self.assertEqual(status, 78, output)
+                self.assertIn(message, output)
+
+    def test_a_socket_or_pid_file_that_cannot_be_created_is_an_error(self):
+        os.mkdir(self.path("folder"))
+        self.write("file", "")
+        absent, folder, below_file = self.path("absent/x"), self.path("folder"), self.path("file/x")
+        for directive in ("listen.address", "pm.status_listen"):
+            self.check_at_start(f'{directive} = "{absent}"', f"{directive}: cannot bind {absent}: No such file or directory; create its folder")
+            self.check_at_start(f'{directive} = "{folder}"', f"{directive}: {folder} exists and is not a socket")
+            self.check_at_start(f'{directive} = "{below_file}"', f"{directive}: cannot bind {below_file}: Not a directory")
+        self.check_at_start('listen.address = "no.such.host.invalid:9000"', "listen.address: no.such.host.invalid:9000: Name or service not known")
+        self.check_at_start(f'pid = "{absent}"', f"pid: cannot write {absent}: No such file or directory")
+        self.check_at_start(f'pid = "{folder}"', f"pid: cannot write {folder}: Is a directory")
+        self.check_at_start(f'pid = "{below_file}"', f"pid: cannot write {below_file}: Not a directory")
+
+    def test_a_missing_folder_in_run_is_no_error(self):
+        """systemd, or a container's volume, creates it when the service starts."""
+        self.write("freshet.toml", 'listen.address = "/run/freshet-absent/sock"\npm.status_listen = ""\npid = "/run/freshet-absent/pid"\n')
+        status, output = self.freshetd("-t")
+        self.assertEqual(status, 0, output)
+        is_expected = os.path.exists("/run/systemd/system")
+        for warning in ("listen.address: cannot bind /run/freshet-absent/sock: No such file or directory; create its folder",
+                        "pid: cannot write /run/freshet-absent/pid: No such file or directory"):
+            self.assertEqual(f"WARNING: {warning}" in output, not is_expected, output)
+
+    def test_folders_that_only_the_tester_may_not_write_to_are_warnings(self):
+        closed = self.path("closed")
+        os.mkdir(closed, 0o555)
+        os.chmod(self.folder, 0o755)
+        self.write("freshet.toml", f'listen.address = "{closed}/sock"\npid = "{closed}/pid"\nslowlog = "{closed}/log"\n')
+        program = self.path("freshetd")
+        shutil.copy(FRESHETD, program)
+        done = subprocess.run([program, "-t", "-y", self.config], env=environment(), capture_output=True, text=True, timeout=60, check=False,
+                              **({"user": 65534, "extra_groups": []} if os.geteuid() == 0 else {}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"WARNING: listen.address: cannot bind {closed}/sock: Permission denied; make its folder writable", done.stderr)
+        self.assertIn(f"WARNING: pid: cannot write {closed}/pid: Permission denied", done.stderr)
+        self.assertNotIn("slowlog", done.stderr)
+
+    def test_a_path_that_the_service_can_do_without_is_a_warning(self):
+        folder, file = self.path("folder"), self.write("file", "")
+        os.mkdir(folder)
+        for setting, path, cause in (("slowlog", self.path("absent/x"), "No such file or directory"), ("access.log", folder, "Is a directory"),
+                                     ("spool.path", file, "Not a directory"), ("recorder.database", folder, "Is a directory"),
+                                     ("recorder.database", f"{file}/x", "Not a directory"), ("search.index", file, "Not a directory")):
+            self.write("freshet.toml", f'{setting} = "{path}"\nlisten.address = "{self.path("sock")}"\npm.status_listen = ""\n')
+            with self.subTest(setting=setting, path=path):
+                status, output = self.freshetd("-t")
+                self.assertEqual(status, 0, output)
+                self.assertIn(f"WARNING: {setting}: {path}: cannot be written: {cause}", output)
+
+    def test_a_limit_that_cannot_be_raised_ends_the_start(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to start without the right to raise limits")
+        os.chmod(self.folder, 0o777)
+        program = self.path("freshetd")
+        shutil.copy(FRESHETD, program)
+        self.write("freshet.toml", f'rlimit_files = 5000\npm.max_in_flight = 100\nlisten.address = "{self.path("sock")}"\npm.status_listen = ""\n')
+        message = "rlimit_files: 5000 exceeds this process's limit, 4096: raise that limit (systemd: LimitNOFILE=)"
+        for action, expected in (("-t", 0), ("-F", 78)):
+            with self.subTest(action=action):
+                done = subprocess.run(["prlimit", "--nofile=1024:4096", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
+                                       program, action, "-y", self.config], env=environment(), capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, expected, done.stderr)
+                self.assertIn(message, done.stderr)
 
     def test_the_check_neither_creates_nor_truncates_the_log(self):
         log, fifo = self.write("log", "a line\n"), self.path("fifo")

@@ -115,11 +115,11 @@ TEST_CASE("an erased visitor's keys that a worker writes a moment later are dele
     site.command("HSET", site.keys().contributions("v-" + reader.str()), "x", 1);
   };
   write(visitor);
-  REQUIRE(run_sync(data.erase_anonymous(visitor)));
+  REQUIRE(run_sync(data.erase_anonymous(visitor, true)));
   CHECK(site.command("DBSIZE").integer() == 1);  // the tombstone
   write(visitor);
   fire();
-  REQUIRE(run_sync(data.erase_anonymous(later)));
+  REQUIRE(run_sync(data.erase_anonymous(later, true)));
   write(later);
   fire();
   CHECK(site.command("EXISTS", site.keys().view_times(visitor.view())).integer() == 0);
@@ -134,6 +134,26 @@ TEST_CASE("an erased visitor's keys that a worker writes a moment later are dele
   CHECK(timers.empty());
 }
 
+TEST_CASE("erasing a visitor who may not be stored leaves nothing unless something was stored",
+          "[readers][privacy]") {
+  ExportFixture site;
+  site.pseudonyms.erasure = [](const ReaderId& each) { return "e-" + each.str().substr(1); };
+  const ReaderId visitor = anonymous_reader(VisitorId::trusted("cX"));
+  readers::PersonalData data(site.counting, site.pool, site.settings, site.keys(), site.pseudonyms,
+                             [] { return "job"; });
+  REQUIRE(run_sync(data.erase_anonymous(visitor, false)));
+  CHECK(site.counting.round_trips == 1);
+  CHECK(site.command("DBSIZE").integer() == 0);
+  const bool as_reader = GENERATE(true, false);
+  const std::string key =
+      as_reader ? site.keys().view_times(visitor.view()) : site.keys().contributions("v-" + visitor.str());
+  site.command("HSET", key, "x", 1);
+  REQUIRE(run_sync(data.erase_anonymous(visitor, false)));
+  CHECK(site.command("EXISTS", key).integer() == 0);
+  CHECK(site.command("EXISTS", site.keys().tombstone("e-cX")).integer() == 1);
+  CHECK(site.command("GET", site.keys().seen_epoch("e-cX")).text() == "1");
+}
+
 TEST_CASE("an erased visitor's name leaves the account that they were merged into", "[readers][privacy]") {
   ExportFixture site;
   site.pseudonyms.erasure = [](const ReaderId& each) { return "e-" + each.str().substr(1); };
@@ -145,7 +165,7 @@ TEST_CASE("an erased visitor's name leaves the account that they were merged int
   const std::string names = site.keys().merged_names(kReader.view()), epoch = visitor.str() + kIdMark + "2";
   site.command("ZADD", names, 1, visitor.view(), 2, epoch, 3, visitor.str() + "Y");
   site.counting.round_trips = 0;
-  REQUIRE(run_sync(data.erase_anonymous(visitor)));
+  REQUIRE(run_sync(data.erase_anonymous(visitor, true)));
   CHECK(site.counting.round_trips == 2);
   const auto left = site.command("ZRANGE", names, 0, -1);
   REQUIRE(left.size() == 1);

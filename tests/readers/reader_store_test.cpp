@@ -287,6 +287,26 @@ TEST_CASE("replies have their own history, and both expire with the hash of thei
   CHECK(site.now() - state.topic_views.front().at <= seconds{30});
 }
 
+TEST_CASE("a history's lifetime is renewed once a day, and reduced if history.ttl is", "[readers]") {
+  ReaderFixture site;
+  const auto ttl = site.settings.history.ttl.count();
+  const std::vector<std::string> keys{site.keys().view_history(ViewKind::kTopic, "reader"),
+                                      site.keys().view_times("reader")};
+  site.view("a");
+  const auto ttl_after_view = [&](std::int64_t left, const std::string& item) {
+    for (const auto& key : keys) site.command("EXPIRE", key, std::to_string(left));
+    site.view(item);
+    CHECK(std::abs(site.ttl(keys[0]) - site.ttl(keys[1])) <= 1);
+    return site.ttl(keys[0]);
+  };
+  CHECK(ttl_after_view(ttl - 3600, "b") <= ttl - 3600);
+  CHECK(ttl_after_view(ttl - 90000, "c") > ttl - 60);
+  CHECK(ttl_after_view(2 * ttl, "d") <= ttl);
+  site.command("PERSIST", keys[1]);
+  site.view("e");
+  CHECK(site.ttl(keys[1]) > 0);
+}
+
 TEST_CASE("an item's time leaves the hash with the item, even if the list expired before the hash",
           "[readers]") {
   ReaderFixture site;

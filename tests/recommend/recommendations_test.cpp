@@ -109,6 +109,25 @@ TEST_CASE_METHOD(Site, "an item dated in the future is not recommended, similar 
   CHECK(page(2).items[1].reason.kind == readers::Reason::Kind::kLike);
 }
 
+TEST_CASE_METHOD(Site, "readers are not recommended their own items, wherever these come from",
+                 "[recommend]") {
+  std::vector<FakeCandidate> all;
+  for (int i = 0; i < 40; ++i) all.push_back({"i" + std::to_string(i), 100.0 - i, 1, "Ann", {}, kNow});
+  all.push_back({"i40", 1, 1, "bob", {}, kNow});
+  all.push_back({"i41", 1, 1, "", {}, kNow});
+  set_candidates(all);
+  items.authors = {{item(42), "aNN"}};
+  recall.index = {item(42), item(43)};
+  const ReaderId ann = ReaderId::trusted("ann");
+  const auto hard = recommend::ExclusionMode::kHard;
+  CHECK(ids(page(5, hard, ann)) == std::vector<std::string>{"i40", "i41", "i43"});
+  CHECK(ids(page(5, recommend::ExclusionMode::kOff, ann)).front() == "i40");
+  CHECK(ids(page(2, hard, ReaderId::trusted("bob"))) == std::vector<std::string>{"i0", "i1"});
+  CHECK(ids(page(2, hard, {})) == std::vector<std::string>{"i0", "i1"});
+  recommender.is_unavailable = true;
+  CHECK(ids(page(5, hard, ann)) == std::vector<std::string>{"i40", "i41"});
+}
+
 TEST_CASE("a page is filled from the index until no visible item is left", "[recommend][fill]") {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);

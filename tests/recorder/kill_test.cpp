@@ -65,9 +65,9 @@ struct KillCase {
 }  // namespace
 
 TEST_CASE("a recorder killed repeatedly at random moments records every write once", "[recorder][long]") {
-  const KillCase each = GENERATE(KillCase{"in memory", false, repeat_count(60, 250), 30000, 1},
-                                 KillCase{"in sixteen streams", false, repeat_count(60, 250), 30000, 16},
-                                 KillCase{"on disk", true, repeat_count(10, 30), 150000, 1});
+  const KillCase each = GENERATE(KillCase{"in memory", false, repeat_count(25, 250), 30000, 1},
+                                 KillCase{"in sixteen streams", false, repeat_count(25, 250), 30000, 16},
+                                 KillCase{"on disk", true, repeat_count(6, 30), 150000, 1});
   KillFixture f(each.on_disk ? std::filesystem::temp_directory_path() : memory_directory());
   const auto seed = std::random_device()();
   INFO(each.name << ", seed " << seed);

@@ -116,6 +116,9 @@ struct MergeCrashFixture : Fixture {
             "1" + unacknowledged.substr(1) + "p0", "late", unacknowledged + "p1\n" + unacknowledged + "p2\n");
     command("RPUSH", keys().feed_cache(from.view()), "a");
     command("ZADD", keys().reader_event_ids(from.view()), now, "event");
+    command("HSET", keys().contributions(pseudonyms.visitor(from)), "network", "n", "batches", "ab", "a:x",
+            "2 1 9 0 0 0 5", "a:y", "4 1 9 2 1 0.5 6", "p:z", "1 1 0 0 0 0 7");
+    command("HSET", keys().contributions(pseudonyms.visitor(kAnn)), "a:x", "3 1 9 0 0 0 4");
     command("SET", keys().merged_into(pseudonyms.erasure(kAnn)),
             from.view());  // a redirect that would lead back
     if (is_anonymous_reader(from)) {
@@ -284,6 +287,16 @@ TEST_CASE_METHOD(MergeCrashFixture, "a merge that was ended after any step is co
   CHECK(expected.at(keys().interactions(kAnn.view())).size() == 2 * 3);
   CHECK(expected.at(keys().merged_into(pseudonyms.erasure(from))) == std::vector<std::string>{"ann"});
   CHECK_FALSE(expected.contains(keys().merged_into(pseudonyms.erasure(kAnn))));
+  CHECK_FALSE(expected.contains(keys().contributions(pseudonyms.visitor(from))));
+  const std::string contributions = keys().contributions(pseudonyms.visitor(kAnn));
+  const auto contribution = [&](const char* field) {
+    const auto& values = expected.at(contributions);
+    CHECK(std::ranges::find(values, field) != values.end());
+    return std::string(command("HGET", contributions, field).text());
+  };
+  CHECK(contribution("a:x") == "5 2 18 0 0 0 4");
+  CHECK(contribution("a:y") == "4 1 9 2 1 0.5 6");
+  CHECK(contribution("network") == "n");
   const std::string pages = expected.at(keys().feed_state(kAnn.view())).at(0);
   for (const char* const item : {"p1", "p2", "p3"}) CHECK(pages.find(item) != std::string::npos);
   CHECK(pages.find("p0") == std::string::npos);  // it is acknowledged

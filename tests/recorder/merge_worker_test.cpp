@@ -85,6 +85,22 @@ TEST_CASE_METHOD(MergeFixture, "erasing an account voids spooled events of reade
   CHECK(recorded.contains(pseudonyms.erasure(kAnn)));
 }
 
+TEST_CASE_METHOD(MergeFixture,
+                 "what a merged reader contributed to counters is the account's, and erased with it",
+                 "[recorder]") {
+  const std::string source = keys().contributions(pseudonyms.visitor(kGuest)),
+                    target = keys().contributions(pseudonyms.visitor(kAnn));
+  command("HSET", source, "a:x", "2 1 9 0 0 0 5");
+  merge(kGuest, kAnn);
+  CHECK(command("EXISTS", source).integer() == 0);
+  CHECK(command("HGET", target, "a:x").text() == "2 1 9 0 0 0 5");
+  CHECK(*command("TTL", target).integer() > settings.limits.contribution_ttl.count() - 60);
+  request_erasure(kAnn, "erasure");
+  REQUIRE(finishes("erasure"));
+  REQUIRE(becomes_idle());
+  CHECK(command("EXISTS", target).integer() == 0);
+}
+
 TEST_CASE_METHOD(MergeFixture, "erasing a merged reader removes their names from the account", "[recorder]") {
   const std::string names = keys().merged_names(kAnn.view());
   command("ZADD", names, 1, kGuest.view(), 2, kGuest.str() + kIdMark + "3", 3, "guest2", 4,
@@ -203,6 +219,29 @@ TEST_CASE_METHOD(MergeFixture, "a merge does not wait for room in the stream", "
   CHECK(command("ZCARD", keys().followed_authors(kGuest.view())).integer() == 0);
 }
 
+TEST_CASE_METHOD(MergeFixture, "a merge keeps every follow, even beyond the limit, with its time",
+                 "[recorder]") {
+  settings.timeline.max_follows = 2;
+  const auto follow = [&](const ReaderId& reader, const char* author, std::int64_t at) {
+    command("ZADD", keys().followed_authors(reader.view()), 0, author);
+    command("ZADD", keys().followers(author), 1, reader.view());
+    command("XADD", keys().partition(0).stream(), "*", "op", "follow", "reader", reader.view(), "author",
+            author, "at", at);
+  };
+  follow(kAnn, "ann-1", 100), follow(kAnn, "both", 300);
+  follow(kGuest, "both", 200), follow(kGuest, "guest-1", 400);
+  merge(kGuest, kAnn);
+  CHECK(command("ZCARD", keys().followed_authors(kAnn.view())).integer() == 3);
+  CHECK(command("ZCARD", keys().followed_authors(kGuest.view())).integer() == 0);
+  CHECK(command("ZCARD", keys().followers("guest-1")).integer() == 1);
+  std::set<std::string> rows;
+  REQUIRE(open_database()->readers().for_each_follow([&](const readers::Follow& each) {
+    rows.insert(each.reader.str() + " " + each.author.str() + " " + std::to_string(unix_s(each.at)));
+    return Result<void>();
+  }));
+  CHECK(rows == std::set<std::string>{"ann ann-1 100", "ann both 300", "ann guest-1 400"});
+}
+
 TEST_CASE_METHOD(MergeFixture, "a merge that Redis refuses is tried again and delays no other job",
                  "[recorder]") {
   const ReaderId other = ReaderId::trusted("other"), last = ReaderId::trusted("last");
@@ -276,6 +315,16 @@ TEST_CASE_METHOD(MergeFixture, "items that the account's timeline cannot take st
   command("SET", keys().timeline("discover", kAnn.view()), "not a ZSET");
   merge(kGuest, kAnn);
   CHECK(command("ZCARD", source).integer() == 2);
+}
+
+TEST_CASE_METHOD(MergeFixture, "once a merge is done, the visitor can be merged again at once",
+                 "[recorder]") {
+  const std::string guard = keys().merge_guard(pseudonyms.erasure(kGuest));
+  command("SET", guard, 1);
+  like(kGuest, "a");
+  merge(kGuest, kAnn);
+  CHECK(likes(kAnn) == Items{"a"});
+  CHECK(command("EXISTS", guard).integer() == 0);
 }
 
 TEST_CASE_METHOD(MergeFixture, "a merge into an account ends only a redirect that leads back", "[recorder]") {

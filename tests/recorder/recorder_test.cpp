@@ -378,7 +378,7 @@ TEST_CASE_METHOD(Fixture, "an idle recorder stops on request", "[recorder]") {
 }
 
 TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder][long]") {
-  const auto count = static_cast<std::size_t>(repeat_count(25000, 100000));
+  const auto count = static_cast<std::size_t>(repeat_count(10000, 100000));
   std::vector<items::Item> many;
   const std::string text =
       "The river rose two metres over night; the town closed its lower bridge and moved the market uphill.";

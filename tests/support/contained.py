@@ -1,7 +1,7 @@
 """Runs a test so that it leaves no process behind: python3 contained.py COMMAND…
 
-Exits as the command does. When it ends, or this process is terminated or its parent (ctest) dies, kills all descendants,
-also those that became daemons or made sessions of their own.
+Exits as the command does, after a line with its duration and CPU time. When it ends, or this process is terminated or its
+parent (ctest) dies, kills all descendants, also those that became daemons or made sessions of their own.
 FRESHET_TEST_SECONDS, FRESHET_TEST_DEADLINE: skips the test (77) if it takes longer than is left until the deadline
 (unix time). The command does not inherit FRESHET_TEST_SECONDS: it may run tests of its own.
 """
@@ -9,6 +9,7 @@ FRESHET_TEST_SECONDS, FRESHET_TEST_DEADLINE: skips the test (77) if it takes lon
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
 import time
@@ -42,6 +43,7 @@ def main(command):
         print("SKIPPED: not enough time is left")
         sys.exit(77)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    began = time.monotonic()
     # The terminal sends SIGINT to the test as well, which may clean up before it exits.
     signal.signal(signal.SIGINT, lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -53,6 +55,9 @@ def main(command):
     while pid != test:  # orphans end as well
         pid, status = os.wait()
     kill_descendants()
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{time.monotonic() - began:.1f} s, {usage.ru_utime + usage.ru_stime:.1f} s of CPU")
+    sys.stdout.flush()
     if os.WIFSIGNALED(status):
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))

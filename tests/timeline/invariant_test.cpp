@@ -517,12 +517,12 @@ std::string explore(Deployment on, int runs) {
 
 TEST_CASE("a client that follows the rules sees what stays in its timeline once and in order",
           "[waterfall][invariant][long]") {
-  CHECK(explore(Deployment::kStandalone, test::repeat_count(1000, 20000)) == "");
+  CHECK(explore(Deployment::kStandalone, test::repeat_count(400, 20000)) == "");
 }
 
 TEST_CASE("the invariant holds in a cluster that runs commands in any order between barriers",
           "[waterfall][invariant][long]") {
-  CHECK(explore(Deployment::kCluster, test::repeat_count(500, 10000)) == "");
+  CHECK(explore(Deployment::kCluster, test::repeat_count(200, 10000)) == "");
 }
 
 TEST_CASE("without barriers the invariant does not hold in a cluster", "[waterfall][invariant]") {

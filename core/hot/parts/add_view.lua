@@ -9,9 +9,10 @@ local function append(list, name, value) list[#list + 1], list[#list + 2] = name
 -- arg: index in ARGV of UV TTL s, counter TTL s, w_pv, w_uv, base hours and gamma
 -- fields, field: the hash's total, score, views, viewed and increments as read, and their index
 -- score: the accumulated score so far, after a change of the publish time
+-- version: the hash's, after the view
 -- Returns 1 for the visitor's first view of the day, the increment, the undecayed sum and the
 -- accumulated score as texts, and the TTL that the counters must be given, 0 if they keep theirs.
-local function add_view(changes, uv_day, visitor, arg, fields, field, score, published, is_site_dated, now, clock)
+local function add_view(changes, uv_day, visitor, arg, fields, field, score, published, is_site_dated, now, clock, version)
   local ttl, base_hours, gamma = ARGV[arg + 1] + 0, ARGV[arg + 4] + 0, ARGV[arg + 5] + 0
   local first_today = call('SADD', uv_day, visitor)
   if first_today == 1 then call('EXPIRE', uv_day, ARGV[arg], 'NX') end
@@ -31,6 +32,7 @@ local function add_view(changes, uv_day, visitor, arg, fields, field, score, pub
   end
   if live and clock - renewed <= min(86400, ttl / 2) then return first_today, inc, total_text, score_text, 0 end
   append(changes, 'viewed', clock)
+  if fields[field + 2] and not live then append(changes, 'views_began', version) end
   return first_today, inc, total_text, score_text, ttl
 end
 

@@ -14,12 +14,13 @@ const kHalfDay = 43200;  // seconds
 const escape = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 // The items as <li>, with links to their `url`.
-export const links = (items) => items.map(({ id, title = id, url = "" }) => {
-  const text = escape(title);
+export const links = (items) => items.map(({ id, title, url }) => {
+  const text = escape(title || id);
   return `<li>${/^(https?:\/)?\//i.test(url) ? `<a href="${escape(url)}">${text}</a>` : text}</li>`;
 }).join("");
 
 export function freshetExpress({ base, key, tokenKey, reader = () => null, log = console.error }) {
+  if (!base) throw new TypeError("base is missing, the address of the internal server");
   const page = new Freshet({ base, key, preset: "page" });
   const background = new Freshet({ base, key });
 

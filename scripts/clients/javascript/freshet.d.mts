@@ -1,4 +1,16 @@
 // Types of freshet.mjs. openapi-typescript generates openapi.d.ts from nginx/html/openapi.json.
+//
+// Arguments are named like the members in API.md; undefined, null and "" stand for absent. The preset decides what happens when
+// Freshet is slow or down:
+//
+// - "background" repeats requests that can be repeated up to four times, and throws FreshetError: reads, PUT, DELETE, and
+//   events, each of which has its own id.
+// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws no service errors: a call that fails
+//   returns {items: [], unavailable: true, error: FreshetError}. If there was no response, calls fail at once for a second, so
+//   that a page with many lists waits only once.
+//
+// With both, a track that cannot be delivered is queued in `storage` and sent after the next one, or when the browser is online
+// again.
 import type { components, operations } from "./openapi.js";
 
 type Schemas = components["schemas"];
@@ -53,7 +65,7 @@ export class Freshet {
   look(userId: Id | null, topicId: Id, kind?: "topic" | "reply"): Promise<Reply<"look">>;
   dismiss(userId: Id | null, topicId: Id, reason?: string): Promise<Reply<"dismiss">>;
   undismiss(userId: Id | null, topicId: Id): Promise<Reply<"undismiss">>;
-  visitor(): Promise<Unavailable | null>;
+  visitor(): Promise<Unavailable>;
   hot(query?: Query<"hot">): Promise<List<"hot">>;
   recommendations(userId: Id | null, query?: Query<"recommendations", "userId">): Promise<Reply<"recommendations">>;
   similar(itemId: Id, query?: Query<"similar">): Promise<Reply<"similar">>;
@@ -83,7 +95,7 @@ export class Freshet {
   whoami(): Promise<Reply<"whoami">>;
   health(): Promise<{ ready: boolean; writes: boolean; missing: string[]; error?: FreshetError }>;
   request(method: string, path: string, options?: {
-    query?: Record<string, unknown>; body?: object | string; type?: string; repeatable?: boolean;
+    query?: Record<string, unknown>; body?: object | string; type?: string; repeatable?: boolean; parse?: (text: string) => object | undefined;
   }): Promise<unknown>;
 }
 

@@ -1,16 +1,4 @@
-// Client for Freshet, for browsers and Node 18 or later. Types are in freshet.d.mts.
-//
-// Arguments are named like the members in API.md; undefined, null and "" stand for absent. The preset decides what happens when
-// Freshet is slow or down:
-//
-// - "background" repeats requests that can be repeated up to four times, and throws FreshetError: reads, PUT, DELETE, and
-//   events, each of which has its own id.
-// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws no service errors: a call that fails returns
-//   {items: [], unavailable: true, error: FreshetError}. If there was no response, calls fail at once for a second, so that a
-//   page with many lists waits only once.
-//
-// With both, a track that cannot be delivered is queued in `storage` and sent after the next one, or when the browser is online
-// again.
+// Client for Freshet, for browsers and Node 18 or later. freshet.d.mts has the types and says what the presets do.
 
 const kQueueKey = "freshet.queue";
 const kQueueMax = 100;
@@ -70,14 +58,25 @@ function parse(text) {
   }
 }
 
+// As `read`, for {items} of which each passes `isElement`.
+const listOf = (isElement, read = parse) => (text) => {
+  const answer = read(text);
+  return Array.isArray(answer?.items) && answer.items.every(isElement) ? answer : undefined;
+};
+const isId = (value) => typeof value === "string" || typeof value === "number";
+const isItem = (value) => isId(value?.id);
+const parseIds = listOf(isId);
+const parseItems = listOf(isItem);
+const parseData = (text) => Object(parse(text)?.data);
+const parsePage = listOf(isItem, parseData);
+
 // Parses "ready", "writes:true" and, if something is missing, "missing:index,model", on a line each.
 function parseHealth(text) {
   if (!text.startsWith("ready\n")) return undefined;
   return { ready: true, writes: text.includes("\nwrites:true\n"), missing: /^missing:(.+)$/m.exec(text)?.[1].split(",") ?? [] };
 }
 
-// Node 18 has no global `crypto`. The name is not a literal, and the import has comments, so that bundlers for browsers do not
-// look for the module.
+// Node 18 has no global `crypto`. Bundlers for browsers must not look for the module.
 const nodeCrypto = "node:crypto";
 const subtle = async () => (globalThis.crypto ?? (await import(/* webpackIgnore: true */ /* @vite-ignore */ nodeCrypto)).webcrypto).subtle;
 
@@ -97,8 +96,8 @@ export async function sign({ kid, secret }, method, target, body, seconds = Math
   return `Freshet-HMAC-SHA256 kid=${kid}, ts=${seconds}, sig=${await hmac(secret, `v1\n${method}\n${target}\n${seconds}\n${digest}`)}`;
 }
 
-// The token of a reader for identity.mode = "token", made with one of identity.token_keys. `expires` is in unix seconds; the
-// default is in an hour. Make tokens on your server: a page must not know the secret.
+// A reader's token for identity.mode = "token", which expires at `expires` (unix seconds; default: in an hour). Make it on your
+// server.
 export async function token({ kid, secret }, userId, expires = Date.now() / 1000 + 3600) {
   const message = `v1.${kid}.${segment(userId)}.${Math.floor(expires)}`;
   return `${message}.${await hmac(secret, message)}`;
@@ -118,6 +117,8 @@ export class Freshet {
     const { base = "", storage, fetch, ...options } = given;
     const defaults = kPresets[options.preset ??= "background"];
     if (!defaults) throw new TypeError("preset must be page or background");
+    if (!/^(https?:\/\/[^/]|\/|$)/i.test(base)) throw new TypeError(`base must be an address such as "http://127.0.0.1:8081", not "${base}"`);
+    if (/^h/i.test(base)) new URL(base);  // throws if it is none
     this.base = base.replace(/\/$/, "");
     this.options = { ...defaults, headers: {}, firstPauseMs: 250, ...present(options) };
     this.fetch = fetch || ((...request) => globalThis.fetch(...request));
@@ -142,7 +143,7 @@ export class Freshet {
     }
   }
 
-  // Sends the queued tracks. Returns how many are still queued.
+  // Sends the queued tracks. Returns how many are still queued. With preset "background", it throws if one cannot be delivered yet.
   async flush() {
     if (this.flushing) return this.#queue().length;
     this.flushing = true;
@@ -152,6 +153,7 @@ export class Freshet {
         try {
           await this.#tryTo("POST", "/api/track", { body, repeatable: true });
         } catch (error) {
+          if (error.temporary && this.options.preset === "page") return this.#queue().length;
           if (error.temporary) throw error;  // otherwise it was rejected for good: drop it
         }
         this.#saveQueue(this.#queue().filter((each) => each.body.eventId !== body.eventId));  // other pages change it, too
@@ -182,16 +184,16 @@ export class Freshet {
   // --- Lists: {items: [...], ...}, with `degraded` if they are incomplete ---------------------------------------------
 
   async hot(query) {
-    return this.request("GET", "/api/hot", { query: known("model limit mode window tag at", query) });
+    return this.request("GET", "/api/hot", { query: known("model limit mode window tag at", query), parse: parseItems });
   }
   async recommendations(userId, query) {
-    return this.request("GET", "/api/recommendations", { query: { userId, ...known("limit exclude", query) } });
+    return this.request("GET", "/api/recommendations", { query: { userId, ...known("limit exclude", query) }, parse: parseItems });
   }
   async similar(itemId, query) {
-    return this.request("GET", `/api/items/${segment(itemId)}/similar`, { query: known("userId limit", query) });
+    return this.request("GET", `/api/items/${segment(itemId)}/similar`, { query: known("userId limit", query), parse: parseItems });
   }
   async history(userId, query) {
-    return this.request("GET", "/api/history", { query: { userId, ...known("kind", query) } });
+    return this.request("GET", "/api/history", { query: { userId, ...known("kind", query) }, parse: parseIds });
   }
   async clearHistory(userId, query) {
     return this.request("DELETE", "/api/history", { query: { userId, ...known("kind", query) } });
@@ -207,7 +209,7 @@ export class Freshet {
     return new Timeline(this, channel, userId, known("limit cursors", options));
   }
   async follows(userId) {
-    return this.request("GET", "/api/follows", { query: { userId } });
+    return this.request("GET", "/api/follows", { query: { userId }, parse: parseIds });
   }
 
   // --- Internal server --------------------------------------------------------------------------------------------------
@@ -217,7 +219,8 @@ export class Freshet {
   }
   // The statistics of up to 100 articles.
   async statsOf(articleIds) {
-    return this.request("GET", "/api/stats", { query: { ids: articleIds.map(exact).join() } });
+    const ids = articleIds.map((id) => String(exact(id)));
+    return this.request("GET", "/api/stats", { query: ids.some((id) => id.includes(",")) ? { id: ids } : { ids: ids.join() } });
   }
   // The hot list under other settings, such as {model: "engagement", "hot.half_life": "6h"}.
   async preview(settings) {
@@ -258,7 +261,7 @@ export class Freshet {
   async mergeHistory(visitorId, userId) {
     return this.request("POST", "/api/history/merge", { body: { from: visitorId, to: userId }, repeatable: true });
   }
-  // Returns what is stored about a reader. `next` of its `database`, if present, is the `start` of the next part.
+  // What is stored about a reader. `next` of its `database` is the `start` of the next part.
   async exportUser(userId, start = 0) {
     return this.request("GET", `/api/users/${segment(userId)}`, { query: { from: start } });
   }
@@ -284,10 +287,11 @@ export class Freshet {
 
   // --- Requests ---------------------------------------------------------------------------------------------------------
 
-  // `body` is an object sent as JSON, or a string of type `type`. A `repeatable` request is retried after temporary errors.
+  // An array in `query` is a parameter for each value. A `repeatable` request is retried after temporary errors. `parse` returns
+  // undefined for a text that is no result.
   async request(method, path, options) {
     try {
-      return await this.#tryTo(method, path, known("query body type repeatable", options));
+      return await this.#tryTo(method, path, known("query body type repeatable parse", options));
     } catch (error) {
       return this.#unavailable(error);
     }
@@ -299,7 +303,7 @@ export class Freshet {
   }
 
   async #tryTo(method, path, { query = {}, body, type = "application/json", repeatable = method !== "POST", parse: read = parse } = {}) {
-    const parameters = Object.entries(present(query)).map(([name, value]) => [name, exact(value)]);
+    const parameters = Object.entries(present(query)).flatMap(([name, value]) => [value].flat().map((each) => [name, exact(each)]));
     const target = path + (parameters.length ? "?" + new URLSearchParams(parameters) : "");
     const text = body === undefined ? "" : typeof body === "string" ? body : stringify(body);
     const { attempts, firstPauseMs } = this.options;
@@ -339,10 +343,10 @@ export class Freshet {
     if (remembered && reply.status === 304) return read(remembered.text);
     if (reply.ok) {
       const answer = read(received);
-      if (!answer && reply.status !== 204) throw new FreshetError("the service is unreachable: the response cannot be read");
+      if (!answer && (reply.status !== 204 || read !== parse)) throw new FreshetError("the service is unreachable: the response cannot be read");
       if (method === "GET") this.#remember(target, reply.headers, received);
       if (answer && reply.headers.get("Freshet-Degraded")) answer.degraded = true;
-      return answer ?? null;
+      return answer ?? {};
     }
     const problem = parse(received);
     const seconds = reply.headers.get("Retry-After");
@@ -414,8 +418,7 @@ class Feed extends Sequence {
     return this.inTurn(async () => {
       const body = present({ action, userId: this.userId, limit: this.limit, query: this.query, page: this.page });
       if (!body.page) body.eventId = newEventId();
-      const answer = await this.client.request("POST", "/api/feed", { body, repeatable: true });
-      const data = answer.data ?? answer;
+      const data = await this.client.request("POST", "/api/feed", { body, repeatable: true, parse: action === "peek" ? parseData : parsePage });
       if (data.page) this.page = data.page;
       return data;
     });
@@ -444,7 +447,7 @@ class Timeline extends Sequence {
       const direction = this.cursors ? wanted : "first";
       const score = { first: 0, down: this.cursors?.drop, up: this.cursors?.up }[direction];
       const query = { userId: this.userId, direction, score, limit: this.limit };
-      const page = await this.client.request("GET", `/api/waterfall/${segment(this.channel)}`, { query });
+      const page = await this.client.request("GET", `/api/waterfall/${segment(this.channel)}`, { query, parse: parseItems });
       if (!page.degraded && !page.unavailable) {
         if (direction !== "up") this.cursors = { ...this.cursors, drop: page.drop };
         if (direction !== "down") this.cursors.up = page.up;

@@ -567,7 +567,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description 1 to 512 bytes of valid UTF-8 in Normalization Form C, to which ids are converted. Spaces may be inside, but not at the ends; no other white space, control characters, or invisible characters other than zero-width joiners. 12 and "12" are the same id. */
+        /** @description 1 to 512 bytes of valid UTF-8 in Normalization Form C, to which ids are converted. Spaces may be inside, but not at the ends; no other white space, control characters, or invisible characters other than zero-width joiners. No segment between slashes is . or .. because paths would lose them. 12 and "12" are the same id. */
         Id: string | number;
         /** @description An Id; null and "" count as absent, and so does 0 where it names a reader. */
         MaybeId: string | number | null;
@@ -583,7 +583,7 @@ export interface components {
          * @description The reasons of the service's problems, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "no_visitor" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_member" | "unknown_outcome" | "unknown_parameter" | "unverified_quota" | "write_conflict";
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "no_visitor" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unexpected_body" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_member" | "unknown_outcome" | "unknown_parameter" | "unverified_quota" | "write_conflict";
         /** @description RFC 9457. `code` is stable and meant for programs. Responses of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
@@ -960,7 +960,7 @@ export interface components {
             userId?: components["schemas"]["MaybeId"];
             /** @description former name of userId, still accepted */
             follower?: components["schemas"]["MaybeId"];
-            /** @description An author's id, or the name if the author's items have no author_id. Case, width and compatibility variants are ignored. */
+            /** @description An author's id, or the name if the author's items have no author_id, as pages show it. Case, width, compatibility variants, invisible characters and spaces at the ends are ignored. */
             author: components["schemas"]["Id"];
         };
         ItemBody: {
@@ -970,7 +970,7 @@ export interface components {
             title: string;
             /** @description at most 256 KiB */
             text?: string | null;
-            /** @description At most 2048 bytes together, each with the characters of an Id. Tags that differ only in case, width or compatibility variants are one tag; the first is kept. */
+            /** @description At most 2048 bytes together, each with the characters of an Id. White space of any kind becomes one space, and none at the ends. Tags that differ only in case, width or compatibility variants are one tag; the first is kept. */
             tags?: string[] | null;
             /** @description The name that pages show. Tabs and line breaks become a space; other control characters are refused. */
             author?: string | null;
@@ -2058,12 +2058,14 @@ export interface operations {
     };
     stats: {
         parameters: {
-            query: {
+            query?: {
+                /** @description An id, which may contain commas; repeat it for several. 1 to 100 ids are required, as id, as ids or as both. */
+                id?: components["schemas"]["IdText"][];
                 /**
-                 * @description 1 to 100 ids, separated by commas
+                 * @description Ids without commas, separated by commas
                  * @example hello,essay
                  */
-                ids: string;
+                ids?: string;
             };
             header?: never;
             path?: never;

@@ -71,6 +71,10 @@ final class Freshet
         $this->timeoutMs ??= $defaults[1];
         $this->cooldownMs ??= $defaults[2];
         $this->base = rtrim($base, '/');
+        $address = parse_url($base) ?: [];
+        if (!in_array(strtolower($address['scheme'] ?? ''), ['http', 'https'], true) || !isset($address['host'])) {
+            throw new \ValueError("base must be an address such as \"http://127.0.0.1:8081\", not \"$base\"");
+        }
     }
 
     // Events. get_defined_vars() contains the arguments.
@@ -80,11 +84,11 @@ final class Freshet
         string|int|null $userId = null,
         string|int|null $sessionId = null,
         string|int|null $fingerprint = null,
-        int|float $dwellMs = 0,
+        int|float|null $dwellMs = null,
         string|int|null $publishedAt = null,
         ?string $eventId = null,
     ): array {
-        return $this->postEvent('/api/track', ['dwellMs' => (int) round($dwellMs)] + get_defined_vars());
+        return $this->postEvent('/api/track', ['dwellMs' => (int) round($dwellMs ?? 0)] + get_defined_vars());
     }
 
     public function view(string|int $articleId, string|int $fingerprint, string|int|null $publishedAt = null, ?string $eventId = null): array
@@ -118,22 +122,22 @@ final class Freshet
         ?string $tag = null,
         string|int|null $at = null,
     ): array {
-        return $this->request('GET', '/api/hot', get_defined_vars());
+        return $this->request('GET', '/api/hot', get_defined_vars(), parse: self::parseItems(...));
     }
 
     public function recommendations(string|int|null $userId, ?int $limit = null, ?string $exclude = null): array
     {
-        return $this->request('GET', '/api/recommendations', get_defined_vars());
+        return $this->request('GET', '/api/recommendations', get_defined_vars(), parse: self::parseItems(...));
     }
 
     public function similar(string|int $itemId, ?int $limit = null, string|int|null $userId = null): array
     {
-        return $this->request('GET', '/api/items/' . self::segment($itemId) . '/similar', compact('userId', 'limit'));
+        return $this->request('GET', '/api/items/' . self::segment($itemId) . '/similar', compact('userId', 'limit'), parse: self::parseItems(...));
     }
 
     public function history(string|int|null $userId, ?string $kind = null): array
     {
-        return $this->request('GET', '/api/history', get_defined_vars());
+        return $this->request('GET', '/api/history', get_defined_vars(), parse: self::parseIds(...));
     }
 
     public function clearHistory(string|int|null $userId, ?string $kind = null): array
@@ -154,19 +158,19 @@ final class Freshet
     {
         $body = self::present(get_defined_vars());
         $body += isset($body['page']) ? [] : ['eventId' => bin2hex(random_bytes(16))];
-        $answer = $this->request('POST', '/api/feed', body: $body, repeatable: true);
-        return $answer['data'] ?? $answer;
+        return $this->request('POST', '/api/feed', body: $body, repeatable: true, parse: self::parseFeed(...));
     }
 
     /** Keep `drop` of the newest page and `up` of the oldest: they are the scores of the next "down" and "up". */
     public function timeline(string $channel, string|int|null $userId, string $direction = 'first', int $score = 0, ?int $limit = null): array
     {
-        return $this->request('GET', '/api/waterfall/' . self::segment($channel), compact('userId', 'direction', 'score', 'limit'));
+        $query = compact('userId', 'direction', 'score', 'limit');
+        return $this->request('GET', '/api/waterfall/' . self::segment($channel), $query, parse: self::parseItems(...));
     }
 
     public function follows(string|int|null $userId): array
     {
-        return $this->request('GET', '/api/follows', get_defined_vars());
+        return $this->request('GET', '/api/follows', get_defined_vars(), parse: self::parseIds(...));
     }
 
     // Internal server: items, events and timelines
@@ -179,7 +183,8 @@ final class Freshet
     /** Returns the statistics of up to 100 articles by id. */
     public function statsOf(array $articleIds): array
     {
-        return $this->request('GET', '/api/stats', ['ids' => implode(',', $articleIds)]);
+        $hasComma = str_contains(implode($articleIds), ',');
+        return $this->request('GET', '/api/stats', $hasComma ? ['id' => $articleIds] : ['ids' => implode(',', $articleIds)]);
     }
 
     /** Returns the hot list under other settings, such as ["model" => "engagement", "hot.half_life" => "6h"]. */
@@ -301,7 +306,11 @@ final class Freshet
         return "$message." . hash_hmac('sha256', $message, $secret);
     }
 
-    /** $body is an array sent as JSON, or a string of type $type. A $repeatable request is retried after temporary errors. */
+    /**
+     * $body is an array sent as JSON, or a string of type $type. A list in $query is a parameter for each of its values. A
+     * $repeatable request is retried after temporary errors. $parse makes the result of the response's text, or returns null if that
+     * is impossible.
+     */
     public function request(
         string $method,
         string $path,
@@ -309,9 +318,10 @@ final class Freshet
         array|string|null $body = null,
         ?bool $repeatable = null,
         string $type = 'application/json',
+        ?\Closure $parse = null,
     ): array {
         try {
-            return $this->tryTo($method, $path, $query, $body, $repeatable, $type);
+            return $this->tryTo($method, $path, $query, $body, $repeatable, $type, $parse);
         } catch (FreshetException $error) {
             if ($this->preset !== 'page') {
                 throw $error;
@@ -331,11 +341,17 @@ final class Freshet
     ): array {
         $repeatable ??= $method !== 'POST';
         $query = self::present($query);
-        $target = $path . ($query ? '?' . http_build_query($query) : '');
+        $parameters = [];
+        foreach ($query as $name => $value) {
+            foreach ((array) $value as $each) {
+                $parameters[] = http_build_query([$name => is_string($each) ? self::text($each) : $each]);
+            }
+        }
+        $target = $path . ($parameters ? '?' . implode('&', $parameters) : '');
         $text = is_array($body) ? json_encode($body ?: new \stdClass(), self::JSON) : (string) $body;
         for ($attempt = 1; ; $attempt++) {
             try {
-                return $this->send($method, $target, $text, $type, $repeatable, $parse ?? self::parse(...));
+                return $this->send($method, $target, $text, $type, $repeatable, $parse);
             } catch (FreshetException $error) {
                 if (!$error->temporary() || !$repeatable || $attempt >= $this->attempts || $error->retryAfterS > self::MAX_PAUSE_S) {
                     throw $error;
@@ -357,7 +373,7 @@ final class Freshet
         return $this->curl;
     }
 
-    private function send(string $method, string $target, string $text, string $type, bool $repeatable, \Closure $parse): array
+    private function send(string $method, string $target, string $text, string $type, bool $repeatable, ?\Closure $parse): array
     {
         if (hrtime(true) / 1e6 < $this->silentUntilMs) {
             throw new FreshetException('the service is unreachable: there was no response a moment ago');
@@ -401,18 +417,21 @@ final class Freshet
             throw new FreshetException('the service is unreachable: ' . curl_error($curl));
         }
         $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
-        if ($status === 304 && $etag !== '') {
+        $unchanged = $status === 304 && $etag !== '';
+        if ($unchanged) {
             [$status, $reply] = [200, $known];
-        } elseif ($status === 200 && $method === 'GET' && isset($received['etag']) && !str_contains($received['cache-control'] ?? '', 'no-store')) {
-            if (count($this->remembered) >= self::MAX_REMEMBERED) {
-                $this->remembered = [];
-            }
-            $this->remembered[$target] = [$received['etag'], $reply];
         }
-        $answer = $parse($reply);
         if ($status >= 200 && $status < 300) {
-            if ($answer === null && $status !== 204) {
+            $answer = ($parse ?? self::parse(...))($reply);
+            if ($answer === null && ($status !== 204 || $parse !== null)) {
                 throw new FreshetException('the service is unreachable: the response cannot be read');
+            }
+            $isPublic = isset($received['etag']) && !str_contains($received['cache-control'] ?? '', 'no-store');
+            if (!$unchanged && $status === 200 && $method === 'GET' && $isPublic) {
+                if (count($this->remembered) >= self::MAX_REMEMBERED) {
+                    $this->remembered = [];
+                }
+                $this->remembered[$target] = [$received['etag'], $reply];
             }
             return ($answer ?? []) + (isset($received['freshet-degraded']) ? ['degraded' => true] : []);
         }
@@ -434,6 +453,41 @@ final class Freshet
         return is_array($answer) ? (str_starts_with(ltrim($text), '[') ? ['items' => $answer] : $answer) : null;
     }
 
+    private static function isId(mixed $value): bool
+    {
+        return is_string($value) || is_int($value);
+    }
+
+    private static function isItem(mixed $value): bool
+    {
+        return is_array($value) && self::isId($value['id'] ?? null);
+    }
+
+    /** Returns $answer if its items are a list of such elements, otherwise null. */
+    private static function listOf(mixed $answer, \Closure $isElement): ?array
+    {
+        $items = is_array($answer) ? $answer['items'] ?? null : null;
+        return is_array($items) && array_is_list($items) && array_filter($items, $isElement) === $items ? $answer : null;
+    }
+
+    private static function parseIds(string $text): ?array
+    {
+        return self::listOf(self::parse($text), self::isId(...));
+    }
+
+    private static function parseItems(string $text): ?array
+    {
+        return self::listOf(self::parse($text), self::isItem(...));
+    }
+
+    /** Returns the `data` of a feed's response: a page, or only the number of `new` items. */
+    private static function parseFeed(string $text): ?array
+    {
+        $data = self::parse($text)['data'] ?? null;
+        $isCount = is_array($data) && !array_key_exists('items', $data) && is_int($data['new'] ?? null);
+        return $isCount ? $data : self::listOf($data, self::isItem(...));
+    }
+
     /** Parses "ready", "writes:true" and, if something is missing, "missing:index,model", on a line each. */
     private static function parseHealth(string $text): ?array
     {
@@ -446,7 +500,13 @@ final class Freshet
 
     private static function segment(string|int $id): string
     {
-        return $id !== '' ? rawurlencode((string) $id) : throw new \ValueError('an id must not be empty');
+        return $id !== '' ? rawurlencode(self::text((string) $id)) : throw new \ValueError('an id must not be empty');
+    }
+
+    /** The text of an id or parameter, with U+FFFD for bytes that are not UTF-8, as in a body. */
+    private static function text(string $value): string
+    {
+        return json_decode(json_encode($value, self::JSON));
     }
 
     private static function present(array $members): array

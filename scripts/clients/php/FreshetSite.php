@@ -82,9 +82,9 @@ final class Site
     public static function links(array $items): string
     {
         return implode('', array_map(function (array $item): string {
-            [$title, $url] = [htmlspecialchars($item['title'] ?? $item['id']), $item['url'] ?? ''];
-            $link = '<a href="' . htmlspecialchars($url) . "\">$title</a>";
-            return '<li>' . (preg_match('~^(https?:/)?/~i', $url) ? $link : $title) . '</li>';
+            $text = fn (string $name) => is_scalar($item[$name] ?? null) ? (string) $item[$name] : '';
+            [$title, $url] = [htmlspecialchars($text('title') ?: $text('id')), $text('url')];
+            return '<li>' . (preg_match('~^(https?:/)?/~i', $url) ? '<a href="' . htmlspecialchars($url) . "\">$title</a>" : $title) . '</li>';
         }, $items));
     }
 }

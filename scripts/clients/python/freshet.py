@@ -65,10 +65,15 @@ def token(kid, secret, user_id, expires=None):
     return f"{message}.{_hmac(secret, message)}"
 
 
+def _text(value):
+    """Returns the text of an id or parameter, with U+FFFD for half a surrogate pair, as the service reads it in a body."""
+    return str(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _segment(value):
     if value is None or value == "":
         raise ValueError("an id must not be empty")
-    return urllib.parse.quote(str(value), safe="", errors="replace")
+    return urllib.parse.quote(_text(value), safe="")
 
 
 def _present(members):
@@ -79,11 +84,41 @@ def _parse(text):
     """Returns the object or list of a JSON document, a list as {"items": list}. None if it is neither."""
     try:
         answer = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(answer, list):
         return {"items": answer}
     return answer if isinstance(answer, dict) else None
+
+
+def _is_id(value):
+    return isinstance(value, (str, int))
+
+
+def _is_item(value):
+    return isinstance(value, dict) and _is_id(value.get("id"))
+
+
+def _list_of(answer, is_element):
+    """Returns the answer if its items are a list of such elements, otherwise None."""
+    items = answer.get("items") if isinstance(answer, dict) else None
+    return answer if isinstance(items, list) and all(map(is_element, items)) else None
+
+
+def _parse_ids(text):
+    return _list_of(_parse(text), _is_id)
+
+
+def _parse_items(text):
+    return _list_of(_parse(text), _is_item)
+
+
+def _parse_feed(text):
+    """Returns the `data` of a feed's response: a page, or only the number of `new` items."""
+    data = (_parse(text) or {}).get("data")
+    if isinstance(data, dict) and "items" not in data and isinstance(data.get("new"), int):
+        return data
+    return _list_of(data, _is_item)
 
 
 def _parse_health(text):
@@ -169,6 +204,9 @@ class Freshet:
         if preset not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}")
         self._address = urllib.parse.urlsplit(base)
+        if self._address.scheme not in ("http", "https") or not self._address.hostname:
+            raise ValueError(f'base must be an address such as "http://127.0.0.1:8081", not {base!r}')
+        self._port = self._address.port  # or ValueError
         self._prefix = self._address.path.rstrip("/")
         self._local = threading.local()
         self._page, self._silent_until = preset == "page", 0.0
@@ -181,7 +219,7 @@ class Freshet:
 
     def track(self, article_id, *, user_id=None, session_id=None, fingerprint=None, dwell_ms=0, published_at=None, event_id=None):
         return self._post_event("/api/track", {
-            "articleId": article_id, "userId": user_id, "sessionId": session_id, "fingerprint": fingerprint, "dwellMs": round(dwell_ms),
+            "articleId": article_id, "userId": user_id, "sessionId": session_id, "fingerprint": fingerprint, "dwellMs": round(dwell_ms or 0),
             "publishedAt": published_at, "eventId": event_id})
 
     def view(self, article_id, fingerprint, *, published_at=None, event_id=None):
@@ -202,16 +240,16 @@ class Freshet:
 
     def hot(self, *, model=None, limit=None, mode=None, window=None, tag=None, at=None):
         query = {"model": model, "limit": limit, "mode": mode, "window": window, "tag": tag, "at": at}
-        return self.request("GET", "/api/hot", query=query)
+        return self.request("GET", "/api/hot", query=query, parse=_parse_items)
 
     def recommendations(self, user_id, *, limit=None, exclude=None):
-        return self.request("GET", "/api/recommendations", query={"userId": user_id, "limit": limit, "exclude": exclude})
+        return self.request("GET", "/api/recommendations", query={"userId": user_id, "limit": limit, "exclude": exclude}, parse=_parse_items)
 
     def similar(self, item_id, *, user_id=None, limit=None):
-        return self.request("GET", f"/api/items/{_segment(item_id)}/similar", query={"userId": user_id, "limit": limit})
+        return self.request("GET", f"/api/items/{_segment(item_id)}/similar", query={"userId": user_id, "limit": limit}, parse=_parse_items)
 
     def history(self, user_id, *, kind=None):
-        return self.request("GET", "/api/history", query={"userId": user_id, "kind": kind})
+        return self.request("GET", "/api/history", query={"userId": user_id, "kind": kind}, parse=_parse_ids)
 
     def clear_history(self, user_id, *, kind=None):
         return self.request("DELETE", "/api/history", query={"userId": user_id, "kind": kind})
@@ -226,16 +264,15 @@ class Freshet:
         body = _present({"action": action, "userId": user_id, "page": page, "limit": limit, "query": query})
         if "page" not in body:
             body["eventId"] = secrets.token_hex(16)
-        answer = self.request("POST", "/api/feed", body, repeatable=True)
-        return answer.get("data", answer)
+        return self.request("POST", "/api/feed", body, repeatable=True, parse=_parse_feed)
 
     def timeline(self, channel, user_id, direction="first", score=0, *, limit=None):
         """Keep `drop` of the newest page and `up` of the oldest: they are the scores of the next "down" and "up"."""
         query = {"userId": user_id, "direction": direction, "score": score, "limit": limit}
-        return self.request("GET", f"/api/waterfall/{_segment(channel)}", query=query)
+        return self.request("GET", f"/api/waterfall/{_segment(channel)}", query=query, parse=_parse_items)
 
     def follows(self, user_id):
-        return self.request("GET", "/api/follows", query={"userId": user_id})
+        return self.request("GET", "/api/follows", query={"userId": user_id}, parse=_parse_ids)
 
     # Internal server: items, events and timelines
 
@@ -244,7 +281,8 @@ class Freshet:
 
     def stats_of(self, article_ids):
         """Returns the statistics of up to 100 articles by id."""
-        return self.request("GET", "/api/stats", query={"ids": ",".join(map(str, article_ids))})
+        ids = [str(each) for each in article_ids]
+        return self.request("GET", "/api/stats", query={"id": ids} if any("," in each for each in ids) else {"ids": ",".join(ids)})
 
     def preview(self, settings):
         """Returns the hot list under other settings, such as {"model": "engagement", "hot.half_life": "6h"}."""
@@ -310,10 +348,12 @@ class Freshet:
 
     # Requests
 
-    def request(self, method, path, body=None, query=None, repeatable=None, content_type="application/json"):
-        """`body` is an object sent as JSON, or bytes of `content_type`. A repeatable request is retried after temporary errors."""
+    def request(self, method, path, body=None, query=None, repeatable=None, content_type="application/json", parse=_parse):
+        """`body` is an object sent as JSON, or bytes of `content_type`. A list in `query` is a parameter for each of its values. A
+        repeatable request is retried after temporary errors. `parse` makes the result of the response's text, or returns None if
+        that is impossible."""
         try:
-            return self._try_to(method, path, body, query, repeatable, content_type)
+            return self._try_to(method, path, body, query, repeatable, content_type, parse)
         except FreshetError as error:
             if not self._page:
                 raise
@@ -321,7 +361,8 @@ class Freshet:
 
     def _try_to(self, method, path, body=None, query=None, repeatable=None, content_type="application/json", parse=_parse):
         repeatable = method != "POST" if repeatable is None else repeatable
-        query = urllib.parse.urlencode(_present(query or {}), errors="replace")
+        query = urllib.parse.urlencode([(name, _text(each)) for name, value in _present(query or {}).items()
+                                        for each in (value if isinstance(value, list) else [value])])
         target = self._prefix + path + ("?" + query if query else "")
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         for attempt in range(1, self.attempts + 1):
@@ -336,7 +377,7 @@ class Freshet:
         """Returns the connection of this thread of this process."""
         if getattr(self._local, "pid", None) != os.getpid():
             connection = _TlsConnection if self._address.scheme == "https" else _Connection
-            self._local.connection = connection(self._address.hostname, self._address.port)
+            self._local.connection = connection(self._address.hostname, self._port)
             self._local.pid = os.getpid()
         return self._local.connection
 
@@ -363,19 +404,20 @@ class Freshet:
             self._silent_until = time.monotonic() + self.cooldown_s
             raise FreshetError(f"the service is unreachable: {error}") from error
         status, get = reply.status, reply.headers.get
-        if status == 304 and etag:
+        unchanged = status == 304 and etag
+        if unchanged:
             status, text = 200, known
-        elif status == 200 and method == "GET" and get("ETag") and "no-store" not in get("Cache-Control", ""):
-            if len(self._remembered) >= MAX_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[target] = get("ETag"), text
-        answer = parse(text)
         if 200 <= status < 300:
-            if answer is None and status != 204:
+            answer = parse(text)
+            if answer is None and (status != 204 or parse is not _parse):
                 raise FreshetError("the service is unreachable: the response cannot be read")
+            if not unchanged and status == 200 and method == "GET" and get("ETag") and "no-store" not in get("Cache-Control", ""):
+                if len(self._remembered) >= MAX_REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[target] = get("ETag"), text
             if get("Freshet-Degraded") and answer:
                 answer["degraded"] = True
-            return answer
+            return answer or {}
         problem, pause = _parse(text) or {}, get("Retry-After", "")
         raise FreshetError(problem.get("msg", f"the service returned HTTP {status}"), status, problem.get("code", "error"),
                            problem.get("member"), float(pause) if pause.isdecimal() else 0.0)

@@ -23,7 +23,7 @@ HALF_DAY_S = 43200
 def links(items):
     """Returns the items as <li>, with links to their `url`."""
     def link(item):
-        title, url = html.escape(item.get("title", item["id"])), item.get("url", "")
+        title, url = html.escape(str(item.get("title") or item["id"])), str(item.get("url"))
         return f'<a href="{html.escape(url)}">{title}</a>' if re.match("(?i)(https?:/)?/", url) else title
     return "".join(f"<li>{link(item)}</li>" for item in items)
 

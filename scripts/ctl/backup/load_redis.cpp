@@ -30,17 +30,19 @@ bool is_erasure(const redis::KeyPattern& row) {
   return row.pattern == "user:erased:{*}" || row.pattern == "user:epoch:{*}";
 }
 
-// Freshet's keys, in any number of partitions, without the recorder's lease and fence, which belong
-// to the restoring process, not to the backup, and without the traces of erasures, which hold for
-// any data.
+// Freshet's keys, in any number of partitions, without the recorder's lease and the fences of this
+// Redis' partitions, which belong to the restoring process, not to the backup, and without the
+// traces of erasures, which hold for any data.
 std::vector<std::string> restorable_keys(const std::vector<std::string>& page,
                                          const RedisSettings& settings) {
   const redis::Keys keys(settings.key_prefix, redis::Keys::Topology::kCluster);
+  const redis::Keys own_keys(settings);
+  std::set<std::string> fences;
+  for (const redis::PartitionKeys& each : own_keys.partitions()) fences.insert(each.fence());
   std::vector<std::string> out;
   for (const std::string& key : page) {
     const redis::KeyPattern* const row = keys.pattern_of(key);
-    if (row != nullptr && row->pattern != "recorder:lease" && row->pattern != "recorder:fence" &&
-        !is_erasure(*row))
+    if (row != nullptr && row->pattern != "recorder:lease" && !fences.contains(key) && !is_erasure(*row))
       out.push_back(key);
   }
   return out;
@@ -83,7 +85,7 @@ using Fields = std::map<std::string, std::string>;
 void merge_article(Fields& into, const std::vector<std::string>& fields) {
   constexpr std::array<std::string_view, 6> kIntegers{"pv", "uv", "ms", "views", "shown", "uv_correction"};
   constexpr std::array<std::string_view, 2> kFractions{"total", "score"};
-  constexpr std::array<std::string_view, 3> kLatest{"renewed", "viewed", "v"};
+  constexpr std::array<std::string_view, 5> kLatest{"renewed", "viewed", "v", "began", "views_began"};
   constexpr auto integer = redis::parse_or_zero<std::int64_t>;
   constexpr auto number = redis::parse_or_zero<double>;
   const auto is_one_of = [](const auto& names, const std::string& name) {

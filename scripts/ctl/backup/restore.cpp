@@ -357,7 +357,8 @@ Result<int> run_restore(const RestoreOptions& options, const Target& target) {
   umask(0077);
   FRESHET_TRY(settings, load_settings(target));
   std::vector<std::string_view> ignored_reasons{"restore_interrupted"};
-  if (options.replace) ignored_reasons.emplace_back("schema_mismatch");
+  if (options.replace)
+    ignored_reasons.insert(ignored_reasons.end(), {"schema_mismatch", "partitions_mismatch"});
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings, ignored_reasons));
   Restorer restorer(options, *settings, *endpoint);
   if (auto ok = restorer.run(); !ok) {

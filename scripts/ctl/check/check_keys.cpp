@@ -38,6 +38,12 @@ Result<void> KeyCheck::check(const std::vector<NamedKey>& keys) {
   return check_lengths(keys);
 }
 
+bool KeyCheck::is_of_other_partitions(const std::string& key, const redis::KeyPattern& row) const {
+  const bool is_recorders = row.pattern == "recorder:stream" || row.pattern == "recorder:fence";
+  if (!is_recorders) return mover_.is_misplaced(key, row);
+  return keys_.has_other_partition_count(key) || keys_.in_cluster() != key.ends_with('}');
+}
+
 Result<void> KeyCheck::check_types_and_ttls(const std::vector<NamedKey>& keys) {
   Pipeline pipeline;
   for (const NamedKey& each : keys) pipeline.add("TYPE", each.key).add("PTTL", each.key);
@@ -54,6 +60,7 @@ Result<void> KeyCheck::check_types_and_ttls(const std::vector<NamedKey>& keys) {
     if (type != pattern->type) {
       findings_.add(kinds::kWrongType, keys[i].key, fmt::format("{} instead of {}", type, pattern->type));
     }
+    if (is_of_other_partitions(keys[i].key, *pattern)) findings_.add(kinds::kOtherPartitions, keys[i].key);
     // check_items() knows which of these may expire.
     if (strip_key_prefix(keys[i].name, "item:") || strip_key_prefix(keys[i].name, "hot:article:")) continue;
     if (!pattern->permanent && ttl_ms == -1) findings_.add(kinds::kNoTtl, keys[i].key);

@@ -8,6 +8,7 @@
 #include "core/hot/article.h"
 #include "core/redis/blocking_redis.h"
 #include "core/redis/keys.h"
+#include "scripts/ctl/backup/partition_mover.h"
 #include "scripts/ctl/check/check.h"
 #include "scripts/ctl/check/findings.h"
 
@@ -23,11 +24,17 @@ class KeyCheck {
   // All must outlive this.
   KeyCheck(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
            CheckTotals& sums)
-      : redis_(redis), settings_(settings), keys_(keys), findings_(findings), totals_(sums) {}
+      : redis_(redis),
+        settings_(settings),
+        keys_(keys),
+        mover_(settings.redis),
+        findings_(findings),
+        totals_(sums) {}
   // At most kPageSize keys, each given once. 4 RTT.
   Result<void> check(const std::vector<NamedKey>& keys);
 
  private:
+  bool is_of_other_partitions(const std::string& key, const redis::KeyPattern& row) const;
   Result<void> check_types_and_ttls(const std::vector<NamedKey>& keys);
   Result<void> check_items(const std::vector<NamedKey>& keys);
   Result<void> check_articles(const std::vector<NamedKey>& keys);
@@ -38,6 +45,7 @@ class KeyCheck {
   redis::BlockingRedis& redis_;
   const Settings& settings_;
   const redis::Keys& keys_;
+  const PartitionMover mover_;
   Findings& findings_;
   CheckTotals& totals_;
 };

@@ -49,6 +49,9 @@ inline constexpr FindingKind kDataLost{"lost", Level::kViolation,
 inline constexpr FindingKind kWrongTotal{"sum", Level::kViolation,
                                          "a total that differs from the expected one"};
 inline constexpr FindingKind kUvAbovePv{"uv_above_pv", Level::kSuspicious, "more visitors than page views"};
+inline constexpr FindingKind kOtherPartitions{
+    "other_partitions", Level::kSuspicious,
+    "a key that articles share, but of no partition of this Redis: nothing reads it"};
 inline constexpr FindingKind kOneSidedFollow{"half_follow", Level::kSuspicious,
                                              "a follow that only the reader or only the author has"};
 inline constexpr FindingKind kNoCounters{"no_counters", Level::kStale,

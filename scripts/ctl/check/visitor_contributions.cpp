@@ -1,6 +1,9 @@
 #include "scripts/ctl/check/visitor_contributions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <limits>
 #include <unordered_map>
@@ -193,8 +196,22 @@ Result<std::vector<std::string>> resolve_visitors(const VisitorSelector& visitor
 }
 
 Result<std::string> resolve_network(const std::string& network, const Settings& settings) {
-  const std::string address = network.substr(0, network.find('/'));
-  if (http::network_prefix(address) == address) return network;  // not an address, so a pseudonym as printed
+  constexpr std::size_t kPseudonymSize = 22;
+  const auto is_base64url = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+  if (network.empty() || (network.size() == kPseudonymSize && std::ranges::all_of(network, is_base64url)))
+    return network;
+  const std::string address = network.substr(0, network.find('/')), prefix = http::network_prefix(address);
+  const std::string_view mask = std::string_view(network).substr(address.size());
+  if (prefix == address)
+    return fail(ErrorCode::kInvalid, "bad_network", {},
+                "--network must be an address, a network such as 192.0.2.0/24 or 2001:db8::/48, or as "
+                "`freshetctl top-contributors` prints it");
+  const std::string_view expected_mask = prefix.size() == 3 ? "/24" : "/48";
+  if (!mask.empty() && mask != expected_mask)
+    return fail(ErrorCode::kInvalid, "bad_network", {},
+                fmt::format("--network: visitors are recorded by networks of /24 (IPv4) or /48 (IPv6); give "
+                            "{}{}, and repeat the command for other networks",
+                            address, expected_mask));
   FRESHET_TRY(identity, load_visitor_identity(settings.identity));
   return identity->network_pseudonym(address);
 }

@@ -18,8 +18,8 @@ struct VisitorSelector {
   std::vector<std::string> readers;  // ids of the site's users
   // An anonymous visitor without a cookie; address and agent are required together.
   std::string address, agent;
-  // All visitors whose last event came from this network: "192.0.2.0/24", an address in it, or as
-  // `freshetctl top-contributors` prints it.
+  // All visitors whose last event came from this network: "192.0.2.0/24", "2001:db8::/48", an
+  // address in it, or as `freshetctl top-contributors` prints it.
   std::string network;
 };
 // Resolves all but `network` to names, in this order, without duplicates. Anything but `names`

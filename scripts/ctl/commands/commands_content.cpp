@@ -33,9 +33,9 @@ void add_source_options(CLI::App& app, ImportOptions& options) {
   app.add_option("--outbox", options.outbox, "outbox of an archive of Mastodon")->type_name("FILE");
   app.add_option(
          "--id", options.id,
-         "id of an item: guid, url, path, slug, or a regular expression, matched against the URL, whose "
-         "first group is the id")
-      ->capture_default_str()
+         "id of an item: guid, url, path, slug, a column of a table, or a regular expression, matched "
+         "against "
+         "the URL, whose first group is the id (default: the column id of a table that has one, else path)")
       ->type_name("RULE");
   app.add_option("--base-url", options.base_url, "address of the site, for relative links")->type_name("URL");
   app.add_option("--source", options.source, "name of the source (default: its URL or absolute path)")
@@ -93,26 +93,26 @@ CommandAction import_command(CLI::App& app) {
 
 CommandAction import_counters_command(CLI::App& app) {
   auto options = std::make_shared<ImportCountersOptions>();
-  app.add_option(
-         "FILE", options->file,
-         "counts, one JSON object per line: id, pv (page views), uv (visitors, optional), first (date)")
+  app.add_option("FILE", options->file,
+                 "counts, one JSON object per line: id, pv (page views), uv (visitors, optional), first "
+                 "(date); -: stdin")
       ->required();
   app.add_flag("--json", options->json, kJsonHelp);
   app.footer(
-      "Adds the counts of another plugin to the model engagement. `first` is the article's publication date, "
-      "or "
-      "that of\nits first view; it is required for articles that Freshet does not know, and ignored for "
-      "others. "
-      "Importing the same\narticles again replaces what the earlier import added, so a repetition changes "
-      "nothing "
-      "and a newer file adds\nthe difference. Visitor counts are estimates (±0.8 %). Imported visitors are "
-      "anonymous, so a "
-      "reader who "
-      "comes back counts once more.\nImported page views have no reading time and lower the mean. Views are "
-      "not "
-      "imported, because their scores depend on\nthe times of the views. Counters expire hot.counter_ttl "
-      "after the "
-      "import, unless the article is read again.");
+      "Adds the counts of another plugin to the model engagement. `first` is the article's publication "
+      "date,\n"
+      "or that of its first view; it is required for articles that Freshet does not know, replaces a date "
+      "that\n"
+      "only pages reported, and is ignored if your site put or reported the date. A date in the future "
+      "counts\n"
+      "as now. Importing the same articles again replaces what the earlier import added, so a repetition\n"
+      "changes nothing and a newer file adds the difference. Visitor counts are estimates (±0.8 %). "
+      "Imported\n"
+      "visitors are anonymous, so a reader who comes back counts once more. Imported page views have no "
+      "reading\n"
+      "time and lower the mean. Views are not imported, because their scores depend on the times of the "
+      "views.\n"
+      "Counters expire hot.counter_ttl after the import, unless the article is read again.");
   return [options](const Target& target) { return run_import_counters(*options, target); };
 }
 

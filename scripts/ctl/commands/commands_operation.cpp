@@ -119,8 +119,8 @@ void add_visitor_options(CLI::App& app, VisitorSelector& visitors) {
       ->type_name("IP");
   app.add_option("--agent", visitors.agent, "… and with this User-Agent")->type_name("TEXT");
   app.add_option("--network", visitors.network,
-                 "all visitors last seen in this network: 192.0.2.0/24, or as `freshetctl top-contributors` "
-                 "prints it")
+                 "all visitors last seen in this network: an address, its /24 (IPv4) or /48 (IPv6), or as "
+                 "`freshetctl top-contributors` prints it")
       ->type_name("NET");
 }
 

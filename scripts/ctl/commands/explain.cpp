@@ -217,6 +217,9 @@ class Explanation {
       case recommend::Eligibility::kEligible:
         break;
     }
+    const recommend::ItemMetadata metadata = explained_.candidates->metadata(choice.ranked->item);
+    if (explained_.selection->is_own(metadata.author_id, metadata.author))
+      return {"own", "excluded: by the reader", {}};
     const auto position = page_position_.find(id(choice));
     if (position != page_position_.end()) return {"served", {}, position->second};
     if (explained_.not_visible.contains(std::string(id(choice))))

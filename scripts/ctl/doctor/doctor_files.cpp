@@ -199,6 +199,19 @@ void check_published_model(const Settings& settings, Diagnoses& out) {
   out.ok(kCheck, fmt::format("{} ({})", copy.string(), mode_of(*file)));
 }
 
+// Returns whether `freshetctl train` can train: two items have interactions, or this process cannot
+// tell.
+bool can_train(const Settings& settings) {
+  const auto opened = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
+  if (!opened) return true;
+  std::set<ItemId> items;
+  const auto read = (*opened)->readers().for_each_interaction([&](const readers::ReaderEvent& each) {
+    items.insert(each.item);
+    return items.size() < 2 ? Result<void>() : fail(ErrorCode::kConflict, "enough_items");
+  });
+  return !read;
+}
+
 void check_model(const Settings& settings, const Account& service, UnixSeconds now, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.model";
   const std::string& path = settings.recommend.model;
@@ -207,7 +220,10 @@ void check_model(const Settings& settings, const Account& service, UnixSeconds n
   const std::string command = fetched ? "freshetctl fetch-model" : "freshetctl train";
   const std::string train = fmt::format("run `{}` and `systemctl enable --now {}.timer`", command, timer);
   const auto copy = model::copy_model(path);
-  if (!copy && copy.error().reason == "model_absent")
+  const bool is_absent = !copy && copy.error().reason == "model_absent";
+  if (is_absent && !fetched && !can_train(settings))
+    return out.ok(kCheck, "no model yet: fewer than two items have interactions to train with");
+  if (is_absent)
     return out.warn(kCheck, path + " does not exist: recommendations are based on trends only", train);
   if (!copy && copy.error().reason == "model_no_space") return out.skipped(kCheck, copy.error().detail);
   if (!copy)

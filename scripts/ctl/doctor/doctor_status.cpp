@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <thread>
 
 #include "core/base/dependency.h"
 #include "core/redis/fields.h"
@@ -12,6 +14,7 @@ namespace freshet::ctl {
 namespace {
 
 constexpr milliseconds kStatusTimeout{3000};  // for connecting, and for each read
+constexpr milliseconds kIndexDelay{2500};     // within which a worker opens a new index (worker.cpp)
 
 // Warns if /status predicts that Redis' memory fills up soon, at the rate of the last hour or two.
 void evaluate_forecast(std::string_view status, Diagnoses& out) {
@@ -43,13 +46,24 @@ void evaluate_double_views(std::string_view status, const Settings& settings, Di
       "let the pages stop calling /api/views, or set views.from_track = false");
 }
 
-// Reports the dependencies that no worker has, according to /status.
-void evaluate_dependencies(std::string_view status, const Settings& settings, Diagnoses& out) {
-  constexpr std::string_view kCheck = "ready", kRow = "\"missing\":\"";
+// The dependencies that no worker has, according to /status; nullopt: it does not say.
+std::optional<std::string_view> missing_dependencies(std::string_view status) {
+  constexpr std::string_view kRow = "\"missing\":\"";
   const std::size_t row = status.find(kRow);
-  if (row == status.npos) return;
+  if (row == status.npos) return std::nullopt;
   const std::size_t from = row + kRow.size();
-  const std::string_view names = status.substr(from, status.find('"', from) - from);
+  return status.substr(from, status.find('"', from) - from);
+}
+
+bool lacks_index(std::string_view status) {
+  return missing_dependencies(status).value_or("").find(dependency_name(Dependency::kIndex)) != status.npos;
+}
+
+void evaluate_dependencies(std::string_view status, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "ready";
+  const auto missing = missing_dependencies(status);
+  if (!missing) return;
+  const std::string_view names = *missing;
   if (names.empty()) return out.ok(kCheck, "all dependencies of the workers are available");
   const auto is_missing = [&](std::string_view need) { return names.find(need) != names.npos; };
   const std::string message = fmt::format("unavailable to all workers: {}", names);
@@ -75,8 +89,15 @@ void check_status_socket(const Settings& settings, Diagnoses& out) {
                     "set pm.status_listen = \"/run/freshet/status.sock\" and restart; freshet-http.conf has "
                     "the matching upstream freshet_status");
   const std::string& path = settings.pool.status_path;
-  const auto reply = fastcgi_get(listen, path.empty() || path.size() > 100 ? "/health/live" : path + "?json",
-                                 kStatusTimeout);
+  const auto get_status = [&] {
+    return fastcgi_get(listen, path.empty() || path.size() > 100 ? "/health/live" : path + "?json",
+                       kStatusTimeout);
+  };
+  auto reply = get_status();
+  if (reply && lacks_index(reply->body)) {  // right after the first start
+    std::this_thread::sleep_for(kIndexDelay);
+    reply = get_status();
+  }
   if (reply) {
     evaluate_forecast(reply->body, out);
     evaluate_double_views(reply->body, settings, out);

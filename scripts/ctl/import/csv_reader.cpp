@@ -15,6 +15,7 @@ namespace freshet::ctl {
 namespace {
 
 constexpr std::size_t kMaxRowBytes = 4UL * 1024 * 1024;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 enum class Column : std::uint8_t {
   kIgnored,
@@ -115,11 +116,18 @@ constexpr std::array kNames{Name{"id", Column::kId},
                             Name{"status", Column::kStatus},
                             Name{"poststatus", Column::kStatus}};
 
+// In the form of kNames; other letters stay.
+std::string plain_name(std::string_view header) {
+  std::string name = to_lower(header);
+  std::erase_if(name, [](char c) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    return !is_plain && static_cast<unsigned char>(c) < 0x80;
+  });
+  return name;
+}
+
 Column column_of(std::string_view header) {
-  std::string name;
-  for (const char c : to_lower(header)) {
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) name += c;
-  }
+  const std::string name = plain_name(header);
   const auto* const known = std::ranges::find(kNames, name, &Name::name);
   return known == kNames.end() ? Column::kIgnored : known->column;
 }
@@ -275,12 +283,21 @@ Result<std::vector<std::string>> fields_of(std::string_view row, char separator)
   return bad_csv(detail.substr(detail.find(": ") + 2));
 }
 
-std::vector<Column> columns_of(std::string_view header, char separator) {
-  const auto names = fields_of(header, separator);
+std::vector<std::string> names_of(std::string_view header) {
+  return fields_of(header, separator_of(header)).value_or(std::vector<std::string>());
+}
+
+std::vector<Column> columns_of(const std::vector<std::string>& names) {
   std::vector<Column> columns;
-  if (names) std::ranges::transform(*names, std::back_inserter(columns), column_of);
+  std::ranges::transform(names, std::back_inserter(columns), column_of);
   return columns;
 }
+
+struct Header {
+  std::vector<Column> columns;
+  char separator;
+  std::size_t id_column;  // columns.size() if there is none
+};
 
 bool are_usable(const std::vector<Column>& columns) {
   return std::ranges::any_of(columns, [](Column column) {
@@ -290,42 +307,47 @@ bool are_usable(const std::vector<Column>& columns) {
 }
 
 // Reports why a row is not read, or delivers its item. False if the sink wants no more.
-bool read_row(std::string_view text, const std::vector<Column>& columns, char separator, std::string position,
-              const SourceSink& sink) {
+bool read_row(std::string_view text, const Header& header, std::string position, const SourceSink& sink) {
   const auto skip = [&](std::string_view reason) {
     sink.skipped(position, reason);
     return true;
   };
   if (!utf8::is_valid(text)) return skip("is not UTF-8");
-  const auto fields = fields_of(text, separator);
+  const auto fields = fields_of(text, header.separator);
   if (!fields) return skip(fields.error().detail);
-  if (fields->size() > columns.size())
+  if (fields->size() > header.columns.size())
     return skip("has " + std::to_string(fields->size()) + " fields, the header has " +
-                std::to_string(columns.size()));
-  return deliver(item_of(Row(columns, *fields), std::move(position)), sink);
+                std::to_string(header.columns.size()));
+  SourceItem item = item_of(Row(header.columns, *fields), std::move(position));
+  if (header.id_column < fields->size()) item.table_id = trimmed((*fields)[header.id_column]);
+  return deliver(std::move(item), sink);
 }
 
 }  // namespace
 
 bool is_csv_header(std::string_view line) {
-  const std::vector<Column> columns = columns_of(line, separator_of(line));
+  const std::vector<Column> columns = columns_of(names_of(line));
   const auto known = std::ranges::count_if(columns, [](Column column) { return column != Column::kIgnored; });
   return known >= 2 && (are_usable(columns) || std::ranges::find(columns, Column::kId) != columns.end());
 }
 
-Result<void> read_csv_items(std::istream& in, const SourceSink& sink) {
+Result<void> read_csv_items(std::istream& in, const SourceSink& sink, std::string_view id_column) {
   RowReader rows(in);
   std::string row;
   FRESHET_TRY(has_header, rows.next(row));
   if (!*has_header) return bad_csv("is empty");
   if (!utf8::is_valid(row)) return bad_csv("is not text in UTF-8");
-  const char separator = separator_of(row);
-  const std::vector<Column> columns = columns_of(row, separator);
-  if (!are_usable(columns))
+  if (row.starts_with(kByteOrderMark)) row.erase(0, kByteOrderMark.size());
+  const std::vector<std::string> names = names_of(row);
+  const auto id = std::ranges::find(names, plain_name(id_column.empty() ? "id" : id_column), plain_name);
+  const Header header{columns_of(names), separator_of(row), static_cast<std::size_t>(id - names.begin())};
+  if (!are_usable(header.columns))
     return bad_csv("has no header row that names a column \"title\", \"text\" or \"url\"");
+  if (!id_column.empty() && id == names.end())
+    return bad_csv("has no column \"" + std::string(id_column) + "\", which --id names");
   while (true) {
     FRESHET_TRY(more, rows.next(row));
-    if (!*more || !read_row(row, columns, separator, rows.position(), sink)) return {};
+    if (!*more || !read_row(row, header, rows.position(), sink)) return {};
   }
 }
 

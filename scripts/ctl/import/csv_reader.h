@@ -18,6 +18,9 @@ bool is_csv_header(std::string_view line);
 // "publishedAt"; synonyms are known and other columns ignored. Several tags in a field are
 // separated by "|", ";" or ",". A row that cannot be read is skipped. Needs memory for one row, at
 // most 4 MiB. Errors: kInvalid "bad_csv"; rows before the error have been delivered.
-Result<void> read_csv_items(std::istream& in, const SourceSink& sink);
+//
+// `id_column`: the column of the ids (SourceItem::table_id), which must exist, in any spelling of
+// its name. Empty: the column "id" if there is one.
+Result<void> read_csv_items(std::istream& in, const SourceSink& sink, std::string_view id_column = {});
 
 }  // namespace freshet::ctl

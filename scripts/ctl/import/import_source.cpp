@@ -210,8 +210,16 @@ class SourceImport {
 
   Result<void> read_folder(const std::string& folder) {
     format_ = name_of(SourceFormat::kMarkdown);
+    if (!rule_.column().empty())
+      return fail(ErrorCode::kInvalid, "bad_option", {}, no_column(SourceFormat::kMarkdown));
     std::vector<std::string> ids;
     return read_markdown(folder, options_.base_url, sink(ids));
+  }
+
+  std::string no_column(SourceFormat format) const {
+    return fmt::format(
+        "--id {} names a column, and only tables (CSV) have columns, not a source of the format {}",
+        rule_.column(), name_of(format));
   }
 
   Result<OpenedDocument> open(const std::string& location) {
@@ -291,6 +299,8 @@ class SourceImport {
   Result<void> parse(OpenedDocument& opened, SourceFormat format, SourceState::DocumentState& document) {
     const std::string& base = options_.base_url.empty() ? opened.url : options_.base_url;
     const SourceSink entries = sink(document.ids);
+    if (!rule_.column().empty() && format != SourceFormat::kCsv)
+      return fail(ErrorCode::kInvalid, "bad_option", {}, no_column(format));
     switch (format) {
       case SourceFormat::kFeed:
         return read_feed(*opened.text, base, entries);
@@ -304,7 +314,7 @@ class SourceImport {
       case SourceFormat::kGhost:
         return read_ghost(*opened.text, entries);
       case SourceFormat::kCsv:
-        return read_csv_items(*opened.text, entries);
+        return read_csv_items(*opened.text, entries, rule_.column());
       case SourceFormat::kOutbox:
         return read_outbox(*opened.text, entries);
       case SourceFormat::kNdjson:

@@ -74,14 +74,21 @@ std::optional<std::string> path_id(const std::string& url) {
 
 Result<IdRule> IdRule::parse(const std::string& text) {
   IdRule rule;
-  rule.text_ = text;
-  if (std::ranges::find(kNamedRules, text) != kNamedRules.end()) return rule;
+  rule.is_default_ = text.empty();
+  rule.text_ = text.empty() ? "path" : text;
+  if (std::ranges::find(kNamedRules, rule.text_) != kNamedRules.end()) return rule;
+  static const re2::RE2 kColumnName("[\\pL\\pN_ -]+");
+  if (re2::RE2::FullMatch(text, kColumnName)) {
+    rule.column_ = text;
+    return rule;
+  }
   rule.pattern_ = std::make_shared<const re2::RE2>(text, re2::RE2::Quiet);
   if (!rule.pattern_->ok())
     return fail(ErrorCode::kInvalid, "bad_option", {}, "--id: " + rule.pattern_->error());
   if (rule.pattern_->NumberOfCapturingGroups() == 0)
-    return fail(ErrorCode::kInvalid, "bad_option", {},
-                "--id takes guid, url, path, slug, or a regular expression with a group");
+    return fail(
+        ErrorCode::kInvalid, "bad_option", {},
+        "--id takes guid, url, path, slug, a column of a table, or a regular expression with a group");
   return rule;
 }
 
@@ -91,6 +98,8 @@ Result<std::string> IdRule::id_of(const SourceItem& item) const {
   if (pattern_) {
     std::string group;
     if (re2::RE2::PartialMatch(item.url, *pattern_, &group)) out = std::move(group);
+  } else if (!column_.empty() || (is_default_ && !item.table_id.empty())) {
+    out = item.table_id;
   } else if (text_ == "path") {
     const bool has_no_host = item.url.starts_with('/') && !item.url.starts_with("//");
     const std::string url = has_no_host ? "http://localhost" + item.url : item.url;
@@ -100,7 +109,8 @@ Result<std::string> IdRule::id_of(const SourceItem& item) const {
   } else {
     out = text_ == "guid" ? item.guid : text_ == "url" ? item.url : item.slug;
   }
-  if (!out || out->empty()) return none("has no id by the rule " + text_);
+  if (!out || out->empty())
+    return none("has no id by the rule " + text_ + "; choose another --id, in a table the name of a column");
   return std::move(*out);
 }
 

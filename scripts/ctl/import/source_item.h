@@ -18,6 +18,7 @@ namespace freshet::ctl {
 struct SourceItem {
   std::string position;  // where it is, for messages: "line 7", "entry 3", "posts/a.md"
   std::string guid;      // the source's own id
+  std::string table_id;  // the id in a table's column "id", or in the one that --id names
   std::string url;       // absolute; relative ones are resolved against the source's address
   std::string slug;
   std::string title;  // plain text; the first words of the text if the source has no title

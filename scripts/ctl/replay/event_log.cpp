@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
 
 #include "core/base/json.h"
 #include "core/base/secret.h"
@@ -174,6 +177,13 @@ std::vector<LogEvent> filter_events(std::vector<LogEvent> events, const Selectio
 Result<std::string> read_file(const std::string& path) {
   auto text = read_whole_file(path);
   if (!text) return fail(ErrorCode::kNotFound, "no_file", {}, text.error().detail);
+  return text;
+}
+
+Result<std::string> read_input(const std::string& path) {
+  if (path != "-") return read_file(path);
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  if (std::ferror(stdin) != 0) return fail(ErrorCode::kUnavailable, "no_stdin", {}, "cannot read stdin");
   return text;
 }
 

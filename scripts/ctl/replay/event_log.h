@@ -65,6 +65,9 @@ struct EventLog {
 Result<EventLog> read_log(const std::string& path);
 // Contents of a file. Errors: kNotFound "no_file".
 Result<std::string> read_file(const std::string& path);
+// Contents of a file or, if `path` is "-", of stdin. Errors: kNotFound "no_file"; kUnavailable
+// "no_stdin".
+Result<std::string> read_input(const std::string& path);
 
 // Publish time of each item: from the items, else the time of its first event in the log.
 std::unordered_map<std::string, UnixSeconds> publish_times(const EventLog& log);

@@ -1,13 +1,13 @@
 #include "scripts/ctl/replay/import.h"
 
 #include <fmt/format.h>
+#include <strings.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 #include <optional>
 #include <thread>
 
@@ -223,14 +223,37 @@ Result<BulkReply> post_lines(HttpClient& http, const std::string& path, std::str
   return parse_bulk_reply(std::move(reply->body));
 }
 
+namespace {
+
+// True if the object that `line` begins goes on in the next line.
+bool is_object_beginning(std::string_view line) {
+  line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+  return line.ends_with('{') || line.ends_with('[') || line.ends_with(',');
+}
+
+bool is_sql(std::string_view line) {
+  constexpr std::array<std::string_view, 9> kBeginnings{"--",   "/*",    "insert ", "replace ", "create ",
+                                                        "set ", "begin", "drop ",   "copy "};
+  return std::ranges::any_of(kBeginnings, [line](std::string_view each) {
+    return line.size() >= each.size() && strncasecmp(line.data(), each.data(), each.size()) == 0;
+  });
+}
+
+}  // namespace
+
 std::string_view other_format(std::string_view text) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  constexpr std::size_t kUtf16Bytes = 4;  // two characters, of which one is ASCII
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
+      text.substr(0, kUtf16Bytes).find('\0') != std::string_view::npos)
+    return "text in UTF-16";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   const std::string_view line = text.substr(0, text.find('\n'));
-  if (line.starts_with('{')) return {};
+  if (line.starts_with('{')) return is_object_beginning(line) ? "JSON on several lines" : std::string_view();
   if (line.starts_with('[')) return "a JSON array";
   if (line.starts_with('<')) return "XML";
+  if (is_sql(line)) return "an SQL dump";
   return line.find_first_of(",;\t") != std::string_view::npos ? "CSV" : std::string_view();
 }
 
@@ -253,12 +276,6 @@ ImportPosition start_position(const ResumeFile& notes, const FileIdentity& file,
   return *noted;
 }
 
-Result<std::string> read_stdin() {
-  std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  if (std::ferror(stdin) != 0) return fail(ErrorCode::kUnavailable, "no_stdin", {}, "cannot read stdin");
-  return text;
-}
-
 // A shifted time and a quoted id may add some bytes to a line.
 constexpr std::size_t kShiftReserve = 64 * kMaxChunkLines;
 
@@ -269,7 +286,7 @@ Result<int> import_ndjson(const ImportOptions& options, const Target& target) {
   FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(address, signed_http_address(target, *settings));
   FRESHET_TRY(identity, from_stdin ? Result<FileIdentity>() : file_identity(options.file));
-  FRESHET_TRY(data, from_stdin ? read_stdin() : read_file(options.file));
+  FRESHET_TRY(data, read_input(options.file));
   FRESHET_TRY(text, from_stdin ? std::move(data) : unpack_gzip(std::move(*data), options.max_bytes));
   Chunks chunks =
       split_into_chunks(*text, kMaxChunkLines, kMaxChunkBytes - (options.shift_to_now ? kShiftReserve : 0));

@@ -31,7 +31,8 @@ struct BulkReply {
 };
 Result<BulkReply> parse_bulk_reply(std::string text);
 
-// "CSV", "XML" or "a JSON array" if the text begins like one; else empty.
+// The format of a text that begins like something else than NDJSON, such as "CSV", "XML" or "a JSON
+// array"; else empty.
 std::string_view other_format(std::string_view text);
 
 inline constexpr milliseconds kBulkTimeout{35000};  // the service's own limit for a bulk request is 30 s
@@ -45,7 +46,7 @@ struct ImportOptions {
   std::string job;   // file with more options (job_file.h)
   // Sources other than `file`. Exactly one source is not empty.
   std::string feed, sitemap, wxr, ghost, markdown, csv, outbox;
-  std::string id = "path";   // IdRule
+  std::string id;            // IdRule
   std::string source;        // name of the source; empty: its URL or absolute path
   std::string base_url;      // of relative links
   std::string cache;         // folder of what imports remember (source_state.h)

@@ -13,7 +13,9 @@
 #include "core/redis/scripts.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/print.h"
+#include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/replay/event_log.h"
+#include "scripts/ctl/replay/import.h"
 
 namespace freshet::ctl {
 namespace {
@@ -141,9 +143,10 @@ class CounterImporter {
       article.live = !article.fields[kPv].empty() &&
                      now < article.number(kRenewed) + settings_.engagement.counter_ttl.count();
       if (article.fields[kDate].empty() && article.fields[kHidden] == "1") {
-        rejected.push_back({lines[i]->line, "id: the item was removed"});
+        rejected.push_back({lines[i]->line, lines[i]->item.str(), "id: the item was removed"});
       } else if (!article.is_known() && !lines[i]->first) {
-        rejected.push_back({lines[i]->line, "first: is missing, and Freshet does not know the article"});
+        rejected.push_back({lines[i]->line, lines[i]->item.str(),
+                            "first: is missing, and Freshet does not know the article"});
       } else {
         out.push_back(std::move(article));
         importable.push_back(lines[i]);
@@ -225,6 +228,8 @@ class CounterImporter {
         .arg(std::max(article.live ? article.number(kRenewed) : 0, article.now - back.count()))
         .arg("imported")
         .arg(fmt::format("{} {}", line.pv, line.uv));
+    if (!article.live && !article.fields[kPv].empty())
+      out.arg("began").arg(std::max(article.number(kVersion) + 1, article.now * std::int64_t{1'000'000}));
     if (needs_date) out.arg("first").arg(std::min(unix_s(*line.first), article.now)).arg("dated").arg(1);
   }
 
@@ -247,7 +252,7 @@ CounterFile parse_counters(std::string_view ndjson) {
     ndjson.remove_prefix(std::min(end + 1, ndjson.size()));
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (const auto ok = document.parse(text); !ok) {
-      out.rejected.push_back({line, reason_of(ok.error())});
+      out.rejected.push_back({line, {}, reason_of(ok.error())});
       continue;
     }
     const auto object = json::root_object(document);
@@ -255,13 +260,18 @@ CounterFile parse_counters(std::string_view ndjson) {
     if (parsed && !seen.insert(parsed->item.str()).second)
       parsed = fail(ErrorCode::kInvalid, "bad_id", "id", "occurs in an earlier line");
     if (!parsed) {
-      out.rejected.push_back({line, reason_of(parsed.error())});
+      const auto id = object ? json::required_id<ItemId>(*object, "id") : Result<ItemId>();
+      out.rejected.push_back({line, id ? id->str() : std::string(), reason_of(parsed.error())});
       continue;
     }
     parsed->line = line;
     out.lines.push_back(std::move(*parsed));
   }
   return out;
+}
+
+std::int64_t count_future_dates(const std::vector<CounterLine>& lines, UnixSeconds now) {
+  return std::ranges::count_if(lines, [now](const CounterLine& each) { return each.first > now; });
 }
 
 Result<std::vector<RejectedCounterLine>> import_counters(redis::BlockingRedis& redis,
@@ -277,7 +287,7 @@ Result<std::vector<RejectedCounterLine>> import_counters(redis::BlockingRedis& r
 }
 
 Result<int> run_import_counters(const ImportCountersOptions& options, const Target& target) {
-  FRESHET_TRY(text, read_file(options.file));
+  FRESHET_TRY(text, read_input(options.file));
   CounterFile file = parse_counters(*text);
   FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
@@ -288,21 +298,28 @@ Result<int> run_import_counters(const ImportCountersOptions& options, const Targ
   std::vector<RejectedCounterLine>& rejected = file.rejected;
   rejected.insert(rejected.end(), refused->begin(), refused->end());
   std::ranges::sort(rejected, {}, &RejectedCounterLine::line);
+  if (const std::string_view format = other_format(*text); !format.empty() && !rejected.empty())
+    ctl::print(stderr, "This looks like {}; expected one JSON object per line\n", format);
   for (const RejectedCounterLine& each :
        std::span(rejected).first(std::min(rejected.size(), kMaxListedRejections)))
-    ctl::print(stderr, "line {}: {}\n", each.line, printable(each.reason));
+    ctl::print(stderr, "line {}{}{}: {}\n", each.line, each.id.empty() ? "" : ", item ", printable(each.id),
+               printable(each.reason));
   if (rejected.size() > kMaxListedRejections)
     ctl::print(stderr, "… and {} more rejected lines\n",
                format_number(static_cast<std::int64_t>(rejected.size() - kMaxListedRejections)));
+  const std::int64_t future_dates = count_future_dates(file.lines, wall_now());
   const auto accepted_count = static_cast<std::int64_t>(imported);
   const auto rejected_count = static_cast<std::int64_t>(rejected.size());
   if (options.json)
     report_json([&](json::Writer& out) {
       out.key("accepted").integer(accepted_count).key("rejected").integer(rejected_count);
+      out.key("future_dates").integer(future_dates);
     });
   else
     ctl::print("imported the counts of {} articles, rejected {}\n", format_number(accepted_count),
                format_number(rejected_count));
+  if (!options.json && future_dates > 0)
+    ctl::print("{} dates (first) are in the future and count as now\n", format_number(future_dates));
   return rejected.empty() ? 0 : 1;
 }
 

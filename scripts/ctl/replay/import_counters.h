@@ -28,6 +28,7 @@ struct CounterLine {
 
 struct RejectedCounterLine {
   std::size_t line = 0;
+  std::string id;  // empty if the line has no valid id
   std::string reason;
 };
 
@@ -39,6 +40,9 @@ struct CounterFile {
 // Each line is {"id":…,"pv":1…10¹²,"uv"?:0…10⁸ (at most pv),"first"?: a date}. An id that occurs
 // again is rejected. Ignores empty lines and unknown members. Pure.
 CounterFile parse_counters(std::string_view ndjson);
+
+// The number of lines whose `first` is after `now`. They count as first read now.
+std::int64_t count_future_dates(const std::vector<CounterLine>& lines, UnixSeconds now);
 
 // Adds the counts to page views and visitors, and ranks the articles. `first` replaces a date that
 // only clients named; an item's own date, and one that the site reported, stay. What an earlier
@@ -53,7 +57,7 @@ Result<std::vector<RejectedCounterLine>> import_counters(redis::BlockingRedis& r
                                                          const std::vector<CounterLine>& lines);
 
 struct ImportCountersOptions {
-  std::string file;
+  std::string file;  // "-": stdin
   bool json = false;
 };
 // Returns the exit status: 1 when a line was rejected. Errors: no file; Redis.

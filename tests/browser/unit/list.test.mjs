@@ -100,6 +100,7 @@ test("the current article is left out: the option's, the tag's, or the page's pa
   assert.deepEqual(await shown(canonical), without("/canonical"));
   assert.deepEqual(await shown(`${canonical}<script data-freshet='{"article":"b"}'></script><i data-freshet='{"article":42}'></i>`), without("42"));
   assert.deepEqual(await shown(`<script data-freshet='{"user":"7"}'></script>`), without("/article"));
+  for (const id of ["42", '"42"']) assert.deepEqual(await shown(`<script data-freshet='${id}'></script>`), without("42"));
   for (const none of ['""', "null"]) assert.deepEqual(await shown(`<script data-freshet='{"article":${none}}'></script>`), without());
   assert.deepEqual(await shown(`<script data-freshet='{"article":"42"}'></script>`, { article: "e\u0301" }), without("é"));
 });
@@ -239,7 +240,7 @@ test("no other list sets a cookie, and without cookies none does or sends one", 
 test("where the tag waits for consent, lists of the reader wait, too, and the others send no cookie", async (context) => {
   const answer = { ...kFeed, ...hot(kItems), "/api/recommendations": () => ({ items: kItems }), "/api/items/%2Farticle/similar": () => ({ items: kItems }) };
   const lists = ["hot", "recommended", "similar", "feed"].map((name) => `<ol id="${name}" data-freshet-list='{"list":"${name}"}'></ol>`).join("");
-  const waiting = { consent: [`{"consent":"wait"}`, undefined], gpc: [`{"gpc":true}`, true] };
+  const waiting = { consent: [`{"consent":"wait"}`, undefined], other: [`{"consent":true}`, undefined], gpc: [`{"gpc":true}`, true] };
   for (const [options, gpc] of Object.values(waiting)) {
     const page = await runList(context, `<script data-freshet='${options}'></script>${lists}`, { answer, gpc });
     assert.deepEqual(page.requests.splice(0).map(({ path, credentials }) => [path, credentials]),

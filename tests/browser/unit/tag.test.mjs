@@ -38,6 +38,14 @@ test("once `max` is reported, neither leaving nor coming back reports the whole 
   assert.deepEqual(page.reports(), [5000, 20000]);
 });
 
+test("reports are at least a second apart, whatever `every` is", async (context) => {
+  for (const [every, reports] of [[0, [5, 6, 7]], [-1, [5, 6, 7]], [0.1, [5, 6, 7]], [null, [5, 6, 7]], ["", [5, 6, 7]], ["often", [5]]]) {
+    const page = runTag(context, { ...kConfig, every }, kSession);
+    await page.clock.tickAsync(7900);
+    assert.deepEqual(page.reports(), reports.map((s) => 1000 * s), String(every));
+  }
+});
+
 test("first, every, max and endpoint are options", async (context) => {
   const page = runTag(context, { ...kConfig, first: 1, every: 2, max: 4, endpoint: "https://f.example/x/track" }, kSession);
   await page.clock.tickAsync(60000);
@@ -83,6 +91,22 @@ test("leaving the page reports, and coming back from the cache of pages resumes"
   await page.clock.tickAsync(1000);
   page.window.dispatchEvent(new page.window.Event("pagehide"));
   assert.deepEqual(page.reports(), [2000, 3000]);
+});
+
+test("a page that was hidden until its next report is a page view of its own does not repeat its time", async (context) => {
+  const kShort = { session: 10, every: 2 };
+  for (const [options, hiddenS, visibleS, reports] of [
+    [{}, 1784, 16, [5, 7, 22, 23]], [{}, 1786, 16, [5, 7, 5, 16]], [kShort, 7, 3, [5, 7, 9, 10]], [kShort, 9, 3, [5, 7, 3]],
+    [{ max: 6 }, 1784, 16, [5, 7]], [{ max: 6 }, 1786, 16, [5, 7, 5, 16]]]) {
+    const page = runTag(context, { ...kConfig, ...options }, kSession);
+    await page.clock.tickAsync(7000);
+    page.setVisible(false);
+    await page.clock.tickAsync(1000 * hiddenS);
+    page.setVisible(true);
+    await page.clock.tickAsync(1000 * visibleS);
+    page.setVisible(false);
+    assert.deepEqual(page.reports(), reports.map((s) => 1000 * s), JSON.stringify([options, hiddenS]));
+  }
 });
 
 test("a page that opens in the background sends nothing, and measures from when it is shown", async (context) => {
@@ -164,7 +188,7 @@ test("a page that was hidden before the visitor cookie arrives does not report w
 });
 
 test("after a failed request for the visitor cookie, the tab's next page asks again in the same session", async (context) => {
-  for (const answer of [503, lost()]) {
+  for (const answer of [429, 503, lost()]) {
     const page = runTag(context, kConfig, { answer: { "/api/visitor": () => answer } });
     await page.clock.tickAsync(5000);
     assert.deepEqual(page.reports(), [5000]);
@@ -236,13 +260,31 @@ test("a newer report replaces one that was lost, and the reports of different ar
   await page.clock.tickAsync(4000);
   assert.deepEqual(page.reports(), [5000, 9000]);
   page.answer["/api/track"] = () => 503;
-  page.takesBeacons = false;
   await page.clock.tickAsync(1000);
   page.window.freshet.open("b");
   await settle();
   page.answer["/api/track"] = () => 200;
   await page.clock.tickAsync(5000);
   assert.deepEqual(page.reportsByArticle().slice(2), [["a", 10000], ["a", 10000], ["b", 5000]]);
+});
+
+test("the last report of an article that ends while the page stays open is sent again", async (context) => {
+  const page = runTag(context, { article: "a" }, { ...kSession, answer: { "/api/track": () => 503 } });
+  await page.clock.tickAsync(3000);
+  page.window.freshet.open(null);
+  await settle();
+  page.answer = {};
+  await page.clock.tickAsync(60000);
+  assert.deepEqual(page.sent.map(({ by, body }) => [by, body.articleId, body.dwellMs]), [["fetch", "a", 3000], ["fetch", "a", 3000]]);
+});
+
+test("a beacon, which may be lost too, does not replace a lost report", async (context) => {
+  const page = runTag(context, { article: "a" }, { ...kSession, answer: { "/api/track": () => 503 } });
+  await page.clock.tickAsync(7000);
+  page.setVisible(false);
+  page.answer = {};
+  await page.clock.tickAsync(60000);
+  assert.deepEqual(page.sent.map(({ by, body }) => [by, body.dwellMs]), [["fetch", 5000], ["beacon", 7000], ["fetch", 5000]]);
 });
 
 // --- One current article -----------------------------------------------------------------------------------------------------
@@ -297,6 +339,22 @@ test("freshet.open() begins another article with the same options but its own da
   await page.clock.tickAsync(5000);
   assert.deepEqual(page.sent.map(({ body }) => Object.values(body)), [["a b", 2000, "s1", "ann", 1700000000], ["7", 5000, "s1", "ann"],
     ["7", 6000, "s1", "ann"], ["c", 5000, "s1", 5]]);
+});
+
+test("a login on an article is part of its next report, which continues the time", async (context) => {
+  const page = runTag(context, { article: 7, user: "", every: 2 }, kSession);
+  await page.clock.tickAsync(6000);
+  page.window.freshet.open({ article: "7", user: "ann" });
+  await page.clock.tickAsync(3000);
+  page.window.freshet.open("7");
+  await page.clock.tickAsync(2000);
+  page.window.freshet.open({ article: 7 });
+  page.setVisible(false);
+  assert.deepEqual(page.sent.map(({ body }) => [body.dwellMs, body.userId]),
+    [[5000, ""], [7000, "ann"], [9000, "ann"], [11000, "ann"]]);
+  page.setVisible(true);
+  await page.clock.tickAsync(2000);
+  assert.equal(page.sent.at(-1).body.userId, undefined, "options without a reader are those of one who is not logged in");
 });
 
 test("an article that is opened again starts at zero", async (context) => {
@@ -373,6 +431,21 @@ test("an empty attribute is enough for the path, and an article of null or \"\" 
   }
 });
 
+test("an attribute may be just the article's id", async (context) => {
+  for (const [attribute, article] of [["42", "42"], ['"a b"', "a b"]]) {
+    const page = runTag(context, null, { ...kSession, html: `<script data-freshet='${attribute}'></script>` });
+    await page.clock.tickAsync(5000);
+    assert.deepEqual([page.reportsByArticle(), page.errors], [[[article, 5000]], []]);
+  }
+});
+
+test("options given to freshet.open() without an article are for the page's path, as those of a tag", async (context) => {
+  const page = runTag(context, null, kSession);
+  page.window.freshet.open({ first: 2 });
+  await page.clock.tickAsync(2000);
+  assert.deepEqual(page.reportsByArticle(), [["/article", 2000]]);
+});
+
 test("after a visit with Turbo, a tag in the head that names no article reports the new path", async (context) => {
   const page = runTag(context, null, { ...kSession, html: `<script data-freshet></script>` });
   await page.clock.tickAsync(3000);
@@ -417,8 +490,9 @@ test("a tag's own options apply although another element that has some follows i
   assert.deepEqual(page.reportsByArticle(), [["b", 5000]]);
 });
 
-test("ids that JavaScript rounds are an error in the console, and are not reported", async (context) => {
-  for (const options of ['{"article":9007199254740993}', '{"article":"a","user":12345678901234567890}', '{"article":1.5}']) {
+test("values that are no exact id are an error in the console, and are not reported", async (context) => {
+  for (const options of ['{"article":9007199254740993}', '{"article":"a","user":12345678901234567890}', '{"article":1.5}', "9007199254740993", "true",
+    '{"article":{"id":1}}', '{"article":["a"]}', '{"article":"a","user":false}']) {
     const page = runTag(context, null, { ...kSession, html: `<article data-freshet='${options}'></article>` });
     await page.clock.tickAsync(60000);
     assert.match(page.errors.join(), /freshet.*string/, options);
@@ -456,6 +530,14 @@ test("a tag that waits for consent sends and stores nothing, and measures from t
   freshet.open("c");
   await page.clock.tickAsync(5000);
   assert.deepEqual(page.reportsByArticle()[1], ["c", 5000], "consent is for the page's other articles, too");
+});
+
+test("every value of `consent` waits but false and empty ones", async (context) => {
+  for (const [consent, reports] of [[true, []], ["waits", []], ["false", []], [1, []], [false, [5000]], ["", [5000]], [0, [5000]], [null, [5000]]]) {
+    const page = runTag(context, { article: "a", consent });
+    await page.clock.tickAsync(5000);
+    assert.deepEqual([page.reports(), page.posts.length], [reports, reports.length], String(consent));
+  }
 });
 
 test("options given to freshet.open() leave the consent, the cookie setting and the endpoint as they were", async (context) => {

@@ -21,6 +21,8 @@ Result<SitemapLinks> read_example_sitemap(std::istream& in, const SourceSink& si
   return read_sitemap(in, "https://example.org/sitemap.xml", sink);
 }
 
+Result<void> read_table(std::istream& in, const SourceSink& sink) { return read_csv_items(in, sink); }
+
 // A text that is made while it is read: a head, `count` parts and a tail.
 class GeneratedText : public std::streambuf {
  public:
@@ -231,7 +233,7 @@ TEST_CASE("an entry of JSON that is too large is skipped, and the next is read",
 }
 
 TEST_CASE("CSV: synonyms, separators, quotes and rows that cannot be read", "[import]") {
-  const Collected rows = collect_fixture("items.csv", read_csv_items);
+  const Collected rows = collect_fixture("items.csv", read_table);
   CHECK(rows.error.empty());
   CHECK(rows.skipped ==
         std::vector<std::pair<std::string, std::string>>{{"line 6", "has 9 fields, the header has 8"},
@@ -254,23 +256,39 @@ TEST_CASE("CSV: synonyms, separators, quotes and rows that cannot be read", "[im
 }
 
 TEST_CASE("CSV with quoted fields and Windows line ends", "[import]") {
-  const Collected rows = collect_text("id,title\r\n\"1\",\"one\"\r\n2,two\r\n", read_csv_items);
+  const Collected rows = collect_text("id,title\r\n\"1\",\"one\"\r\n2,two\r\n", read_table);
   CHECK(rows.skipped.empty());
   CHECK(rows.titles() == Strings{"one", "two"});
 }
 
+TEST_CASE("CSV: the column of the ids", "[import]") {
+  const auto ids = [](const std::string& text, std::string_view column) {
+    const Collected rows = collect_text(
+        text, [&](std::istream& in, const SourceSink& sink) { return read_csv_items(in, sink, column); });
+    Strings out;
+    for (const SourceItem& item : rows.items) out.push_back(item.table_id);
+    return rows.error.empty() ? out : Strings{rows.error};
+  };
+  CHECK(ids("id,title,published_at\n7,Seven,2026-11-20\n", "") == Strings{"7"});
+  CHECK(ids("\xEF\xBB\xBF\"ID\",title\n7,Seven\n", "") == Strings{"7"});
+  CHECK(ids("title,guid\nSeven,g7\n", "") == Strings{""});
+  CHECK(ids("id;title;Artikel-Nr\n7;Seven;A 7\n8;Eight\n", "artikel nr") == Strings{"A 7", ""});
+  CHECK(ids("title,größe\nSeven,7\n", "größe") == Strings{"7"});
+  CHECK(ids("id,title\n7,Seven\n", "sku") == Strings{"has no column \"sku\", which --id names"});
+}
+
 TEST_CASE("bad CSV is one sentence", "[import]") {
-  CHECK(collect_text("", read_csv_items).error == "is empty");
-  CHECK(collect_text("1,2\n3,4\n", read_csv_items).error ==
+  CHECK(collect_text("", read_table).error == "is empty");
+  CHECK(collect_text("1,2\n3,4\n", read_table).error ==
         "has no header row that names a column \"title\", \"text\" or \"url\"");
-  CHECK(collect_text("title\n\"one\n", read_csv_items).error == "line 2: a quoted field does not end");
-  const Collected latin = collect_text("title\none\nCaf\xE9\nthree\n", read_csv_items);
+  CHECK(collect_text("title\n\"one\n", read_table).error == "line 2: a quoted field does not end");
+  const Collected latin = collect_text("title\none\nCaf\xE9\nthree\n", read_table);
   CHECK(latin.titles() == Strings{"one", "three"});
   CHECK(latin.skipped == std::vector<std::pair<std::string, std::string>>{{"line 3", "is not UTF-8"}});
   GeneratedText endless(
       "title\n\"", 20, [](std::size_t) { return std::string(kMegabyte, 'y'); }, "x");
   std::istream in(&endless);
-  CHECK(collect(in, read_csv_items).error == "line 2 is longer than 4 MiB; is a quote missing?");
+  CHECK(collect(in, read_table).error == "line 2 is longer than 4 MiB; is a quote missing?");
 }
 
 TEST_CASE("Mastodon outbox: public posts of one's own", "[import]") {

@@ -62,6 +62,23 @@ TEST_CASE("an id is what its rule names", "[import]") {
   CHECK(id_by("path", item) == "/posts/7-title");
 }
 
+TEST_CASE("a table's id is in the column that the rule names, by default in the column id", "[import]") {
+  SourceItem row;
+  row.table_id = "7";
+  row.url = "https://example.org/seven";
+  CHECK(id_by("", row) == "7");
+  CHECK(id_by("path", row) == "/seven");
+  CHECK(id_by("sku", row) == "7");
+  CHECK(IdRule::parse("Artikel Nr")->column() == "Artikel Nr");
+  CHECK(IdRule::parse("path")->column().empty());
+  row.table_id.clear();
+  CHECK(id_by("", row) == "/seven");
+  CHECK_FALSE(id_by("sku", row));
+  row.url.clear();
+  CHECK(freshet::test::error_of(IdRule::parse("")->id_of(row)).detail ==
+        "has no id by the rule path; choose another --id, in a table the name of a column");
+}
+
 TEST_CASE("a URL whose path is not its own is no id", "[import]") {
   SourceItem item;
   for (const char* url :
@@ -82,7 +99,7 @@ TEST_CASE("a URL whose path is not its own is no id", "[import]") {
 }
 
 TEST_CASE("a rule is a name or an expression with a group", "[import]") {
-  for (const char* wrong : {"gid", "[0-9]+", "(", ""}) {
+  for (const char* wrong : {"[0-9]+", "(", "a.b", "/x"}) {
     CAPTURE(wrong);
     CHECK(freshet::test::error_of(IdRule::parse(wrong)).reason == "bad_option");
   }
