@@ -2,9 +2,9 @@
 // index, recall, and the order by trend that the service uses.
 //
 // A case is a reader who came back on a day. The list is what a refresh at its midnight (UTC) would
-// have put on the reader's first page: items published by then that the reader had not touched, with
-// the newest 20 items of the reader as interests. It is compared with the items among these that the
-// reader touched on that day (binary): NDCG@20. Readers without such an item are no case.
+// have put on the reader's first page: items published by then that the reader had not touched,
+// with the newest 20 items of the reader as interests. It is compared with the items among these
+// that the reader touched on that day (binary): NDCG@20. Readers without such an item are no case.
 #pragma once
 
 #include <cstdint>

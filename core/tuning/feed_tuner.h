@@ -21,8 +21,8 @@ struct FixedFeedValues {
 // scales) first.
 std::vector<FeedCandidate> feed_candidates(const FeedCandidate& current, const FixedFeedValues& fixed = {});
 
-// A candidate's mean over the days, and how much better it is than another: paired by day. A gain is
-// clear at a level for all candidates together.
+// A candidate's mean over the days, and how much better it is than another: paired by day. A gain
+// is clear at a level for all candidates together.
 Estimate quality(const FeedScores& scores, std::size_t candidate);
 Estimate gain(const FeedScores& scores, std::size_t candidate, std::size_t than);
 
