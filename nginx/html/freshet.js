@@ -1,4 +1,4 @@
-// Reports how long the page's article is visible. Options: INTEGRATION.md. At most 2 KiB gzipped.
+// Reports how long the page's article is visible. Options: INTEGRATION.md.
 ((win, doc) => {
   if (win.freshet && win.freshet.scan) return win.freshet.scan(doc.currentScript);
 
@@ -49,7 +49,7 @@
     since = now;
     if (ms <= sent || ms < minimum || sent >= conf.max * 1e3) return;
     sent = ms;
-    // text/plain needs no preflight.
+    // No preflight for text/plain.
     send(JSON.stringify({ articleId: article, dwellMs: ms, sessionId: id, userId: conf.user, publishedAt: conf.published }), conf, 3, !minimum);
   }
 

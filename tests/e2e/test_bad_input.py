@@ -60,7 +60,7 @@ def is_tag(text):
 
 def folded(text):
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return "".join(c for c in text if unicodedata.category(c) != "Cf" and not "\ufe00" <= c <= "\ufe0f" and c not in "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+    return "".join(c for c in text if (unicodedata.category(c) != "Cf" or c in ALLOWED_FORMAT_CHARACTERS - set("\u200c\u200d")) and not "\ufe00" <= c <= "\ufe0f" and c not in "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 
 
 def author_key(text):

@@ -328,7 +328,7 @@ def test_an_item_is_returned_as_it_was_put(service, name):
                "section": "Sp\u00f6rt", "language": "zh-Hant", "story": "s/1", "text_format": "html", "expires_at": 1700000200, "weight": 2.5}
     assert client.put(f"/api/items/{item}", members).json() == {"ok": True}
     got = client.get(f"/api/items/{item}").json()
-    assert got == members | {"id": item}
+    assert got == members | {"id": item, "title": members["title"].replace("\u2028", " ")}  # a line separator is a space
     assert client.delete(f"/api/items/{item}").json() == {"ok": True}
     assert_problem(client.get(f"/api/items/{item}"), 404, "unknown_item")
 

@@ -197,7 +197,7 @@ INVALID_REQUESTS = [
     ("hot", 400, "bad_parameter", {"query": {"model": "none"}}),
     ("hot", 400, "bad_number", {"query": {"limit": 101}}),
     ("hot", 400, "bad_time", {"query": {"model": "engagement", "at": 1}}),
-    ("hot", 400, "bad_id", {"query": {"tag": "a\tb"}}),
+    ("hot", 400, "bad_id", {"query": {"tag": "a\x01b"}}),
     ("preview", 400, "bad_parameter", {}),
     ("preview", 400, "bad_parameter", {"query": {"model": "engagement", "hot.half_life": "1s"}}),
     ("preview", 400, "bad_parameter", {"query": {"mode": "current", "views.pv_weight": "2"}}),

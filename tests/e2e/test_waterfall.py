@@ -386,11 +386,11 @@ def test_in_token_mode_the_token_identifies_the_reader(instance, name):
     path = f"/api/waterfall/discover?customerId={mine}"
     assert ids(get(path, **bearer(mine)).json()) == [item]
     assert ids(get(path, **bearer(theirs)).json()) == []
-    assert_problem(get(path), 400, "bad_id", "customerId")
+    assert_problem(get(path), 400, "bad_id", "userId")
     forged = bearer(mine)["headers"]["Authorization"][:-1] + "_"
     assert_problem(get(path, headers={"Authorization": forged}), 401, "bad_token")
 
 
 def test_without_a_reader_a_page_is_refused_and_the_member_named(service):
-    assert_problem(service.public().get("/api/waterfall/discover"), 400, "bad_id", "customerId")
-    assert_problem(service.public().get("/api/follows"), 400, "bad_id", "follower")
+    assert_problem(service.public().get("/api/waterfall/discover"), 400, "bad_id", "userId")
+    assert_problem(service.public().get("/api/follows"), 400, "bad_id", "userId")

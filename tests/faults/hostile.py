@@ -200,7 +200,7 @@ def is_id(text):
     """True if the interface accepts the text as an id."""
     raw = unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass")
     bad = any(ord(c) < 0x20 or 0x7f <= ord(c) <= 0x9f or c.isspace() and c != " " or c in INVISIBLE or 0xd800 <= ord(c) <= 0xdfff for c in text)
-    return 1 <= len(raw) <= 512 and not bad and text.strip(" ") == text
+    return 1 <= len(raw) <= 512 and not bad and text.strip(" ") == text and not {".", ".."} & set(text.split("/"))
 
 
 def check_round_trips(service, strings):

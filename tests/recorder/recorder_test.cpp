@@ -140,7 +140,7 @@ TEST_CASE_METHOD(Fixture, "a malformed entry is counted and blocks nothing", "[r
   command("XADD", stream, "*", "op", "put", "id", "odd", "title", "\xFF\xFE", "published_at", 1);
   command("XADD", stream, "*", "op", "put", "id", "odd", "tags",
           "a\x1f"
-          "b\tc",
+          "b\x7f",
           "published_at", 1);
   command("XADD", stream, "*", "op", "become", "id", "odd");
   command("XADD", stream, "*", "id", "odd");

@@ -261,7 +261,7 @@ export class Freshet {
   async mergeHistory(visitorId, userId) {
     return this.request("POST", "/api/history/merge", { body: { from: visitorId, to: userId }, repeatable: true });
   }
-  // What is stored about a reader. `next` of its `database` is the `start` of the next part.
+  // Everything stored about a reader. `next` of its `database` is the `start` of the next part.
   async exportUser(userId, start = 0) {
     return this.request("GET", `/api/users/${segment(userId)}`, { query: { from: start } });
   }
