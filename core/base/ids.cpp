@@ -24,7 +24,8 @@ std::string_view problem_of(char32_t c) {
   return {};
 }
 
-// Counts the characters, and checks them and their encoding. `noun`: "an id", "a tag" or "an author".
+// Counts the characters, and checks them and their encoding. `noun`: "an id", "a tag" or "an
+// author".
 Result<std::size_t> check_characters(std::string_view text, std::string_view member,
                                      const std::string& noun) {
   if (text.empty()) return bad_id(member, noun + " must not be empty");
