@@ -86,8 +86,8 @@ class ContributionReverter {
     std::string mark() const { return "r:" + std::to_string(contribution.first_version); }
   };
 
-  // Leaves the ids of articles with another contribution, which was recorded since an earlier revert
-  // staged one.
+  // Leaves the ids of articles with another contribution, which was recorded since an earlier
+  // revert staged one.
   Task<Result<std::vector<StagedContribution>>> stage(std::vector<std::string>& ids) {
     Pipeline write;
     for (const std::string& id : ids)
