@@ -66,8 +66,8 @@ class Selection {
   bool is_own(std::string_view author_id, std::string_view author) const;
 
   // Returns indexes into candidates() of the `limit` best candidates that are eligible, not the
-  // reader's own, and for which `is_visible` returns true. Candidates beyond the caps per author and tag are used only if
-  // the page cannot be filled without them.
+  // reader's own, and for which `is_visible` returns true. Candidates beyond the caps per author
+  // and tag are used only if the page cannot be filled without them.
   std::vector<std::size_t> select(std::size_t limit,
                                   const std::function<bool(const SelectionCandidate&)>& is_visible) const;
 
