@@ -79,8 +79,8 @@ struct ScoredItem {
 // before `at` only. O(counts + items · log(items)).
 std::vector<ScoredItem> list_at(const ViewHistory& history, const HotCandidate& list, const HotValues& values,
                                 UnixSeconds at);
-// The first `limit` items of the list at each of several moments, which ascend. O(counts + moments ·
-// items · log(items)).
+// The first `limit` items of the list at each of several moments, which ascend. O(counts + moments
+// · items · log(items)).
 std::vector<std::vector<ScoredItem>> lists_at(const ViewHistory& history, const HotCandidate& list,
                                               const HotValues& values,
                                               const std::vector<UnixSeconds>& moments, std::size_t limit);

@@ -249,9 +249,9 @@ Result<std::string> parse_author_id(json::Value body) {
   return id->str();
 }
 
-// The name is kept as it was put, in one line. Readers can follow it under that name, so it must have
-// a key unless the author has an id. A name that consists of white space and invisible characters
-// is none.
+// The name is kept as it was put, in one line. Readers can follow it under that name, so it must
+// have a key unless the author has an id. A name that consists of white space and invisible
+// characters is none.
 Result<std::string> parse_author_name(json::Value body, const std::string& author_id) {
   FRESHET_TRY(text, json::optional_string(body, "author", kMaxIdBytes));
   FRESHET_TRY(line, to_one_line(text->value_or(""), "author"));

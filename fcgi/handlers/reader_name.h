@@ -1,5 +1,5 @@
-// The field that names the reader of a request: "userId" or, if only that is set, the route's legacy
-// name.
+// The field that names the reader of a request: "userId" or, if only that is set, the route's
+// legacy name.
 #pragma once
 
 #include <string_view>

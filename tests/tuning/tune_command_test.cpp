@@ -46,8 +46,8 @@ struct Site {
     }
     REQUIRE((*database)->commit());
   }
-  // On each of ten days, 40 readers read two of ten articles that were viewed before midnight, among
-  // 300 that were published on the three days before.
+  // On each of ten days, 40 readers read two of ten articles that were viewed before midnight,
+  // among 300 that were published on the three days before.
   void add_readers() const {
     constexpr std::int64_t kDay = 24 * kHour;
     const std::int64_t today = now / kDay * kDay;

@@ -1,6 +1,6 @@
-// freshetctl tune: chooses the hot list that is served by default, its parameters, and the weights of
-// the feed, by how well each would have predicted what was read on this site, and writes the choice
-// to a file that the service loads.
+// freshetctl tune: chooses the hot list that is served by default, its parameters, and the weights
+// of the feed, by how well each would have predicted what was read on this site, and writes the
+// choice to a file that the service loads.
 #pragma once
 
 #include <string>
