@@ -192,7 +192,8 @@ test("with three tags on a page the last article has the time, and the same tag 
   await page.goto(site.base + "/twice");
   const reports = await eventuallyReported("twice", 3);
   assert.deepEqual(reports.map(({ dwellMs }) => dwellMs), [...new Set(reports.map(({ dwellMs }) => dwellMs))], "each report once");
-  assert.deepEqual([...new Set(site.reports.map(({ articleId }) => articleId))], ["three-3", "twice"]);
+  const articles = new Set(site.reports.map(({ articleId }) => articleId));
+  assert.deepEqual([...articles].filter((article) => /^(three|twice)/.test(article)), ["three-3", "twice"]);  // the page before may report late
   assert.equal((await eventually("the count", () => freshet.stats("twice"), ({ pv }) => pv >= 1)).pv, 1);
   await page.close();
 });
@@ -256,7 +257,7 @@ test("a report that got 503 is sent again", async () => {
   site.refusals["/api/track"] = 1;
   await page.goto(site.base + "/busy");
   const stats = await eventually("the page view", () => freshet.stats("busy"), ({ pv }) => pv === 1);
-  assert.deepEqual(site.reports.map(({ dwellMs, refused }) => [dwellMs, refused]), [[stats.dwell.sum_ms, true], [stats.dwell.sum_ms, false]]);
+  assert.deepEqual(reportsOf("busy").map(({ dwellMs, refused }) => [dwellMs, refused]), [[stats.dwell.sum_ms, true], [stats.dwell.sum_ms, false]]);
   await page.close();
 });
 
@@ -300,7 +301,7 @@ test("the tag works under the Content-Security-Policy that INTEGRATION.md names"
     const without = policy.replace(directive, "").replace(/^; |; $/g, "");
     const blocked = await openPages({ "/csp": html(tag({ article: "csp-less", ...kQuick })) }, "/csp", { policy: `default-src 'none'; ${without}` });
     await eventually(`an error without ${directive}`, () => blocked.problems, (all) => all.some((text) => /Content Security Policy/.test(text)));
-    assert.deepEqual(site.reports, []);
+    assert.deepEqual(reportsOf("csp-less"), []);
     await blocked.close();
   }
 });
