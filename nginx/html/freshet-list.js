@@ -1,4 +1,4 @@
-// Fills lists of links. Options: INTEGRATION.md. At most 3 KiB gzipped.
+// Fills lists of links. Options: INTEGRATION.md.
 //   <script defer src="/freshet-list.js"></script>
 //   <ol data-freshet-list='{"list":"hot","limit":5}'></ol>
 ((win, doc) => {
