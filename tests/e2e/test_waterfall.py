@@ -386,7 +386,7 @@ def test_in_token_mode_the_token_identifies_the_reader(instance, name):
     path = f"/api/waterfall/discover?customerId={mine}"
     assert ids(get(path, **bearer(mine)).json()) == [item]
     assert ids(get(path, **bearer(theirs)).json()) == []
-    assert_problem(get(path), 400, "bad_id", "userId")
+    assert_problem(get(path), 400, "bad_id", "customerId")
     forged = bearer(mine)["headers"]["Authorization"][:-1] + "_"
     assert_problem(get(path, headers={"Authorization": forged}), 401, "bad_token")
 

@@ -1127,6 +1127,8 @@ export interface components {
             "hot list": string;
             /** @description unix seconds; when freshetctl tune chose it or one of its settings; 0 if it did not */
             "hot list tuned at": number;
+            /** @description The settings of the feed that freshetctl tune chooses */
+            feed: string;
             /** @description Dependencies that no worker has, of redis, items, index, model and writes, such as "index,model" */
             missing: string;
             "sampled at"?: number;
@@ -2031,7 +2033,9 @@ export interface operations {
                      *         "half_life": 3600,
                      *         "median_age": 86400,
                      *         "rank": 1
-                     *       }
+                     *       },
+                     *       "default_list": "views; mode=accumulate",
+                     *       "tuned_at": null
                      *     }
                      */
                     "application/json": components["schemas"]["Stats"];
@@ -2119,7 +2123,9 @@ export interface operations {
                      *           "half_life": 3600,
                      *           "median_age": 86400,
                      *           "rank": 1
-                     *         }
+                     *         },
+                     *         "default_list": "views; mode=accumulate",
+                     *         "tuned_at": null
                      *       },
                      *       "essay": {
                      *         "pv": 0,
@@ -2158,7 +2164,9 @@ export interface operations {
                      *           "half_life": 3600,
                      *           "median_age": 0,
                      *           "rank": null
-                     *         }
+                     *         },
+                     *         "default_list": "views; mode=accumulate",
+                     *         "tuned_at": null
                      *       }
                      *     }
                      */
@@ -3913,6 +3921,7 @@ export interface operations {
                      *       "queued writes": 0,
                      *       "hot list": "views; mode=accumulate",
                      *       "hot list tuned at": 0,
+                     *       "feed": "scale=7d; interests=0.02; trend=0.05",
                      *       "hot list hits": 0,
                      *       "hot list misses": 1,
                      *       "card hits": 0,
