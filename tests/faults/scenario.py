@@ -117,9 +117,11 @@ class Run:
         return identities.prepare(service, [identities.Reader(stamp, number) for number in range(count)])
 
     def load(self, service, readers, **options):
-        """think_s: of the long form, as fast as possible by default. The short form shares the machine with other tests."""
+        """think_s: of the long form, as fast as possible by default. The short form shares the machine with other
+        tests: it pauses unless think_s is 0.
+        """
         if self.short:
-            options["think_s"] = max(SHORT_THINK_S, options.get("think_s", 0))
+            options["think_s"] = options["think_s"] and max(SHORT_THINK_S, options["think_s"]) if "think_s" in options else SHORT_THINK_S
         return Load(service, readers, self.rng.randrange(2**32), **options)
 
     def check_replies(self, load):
