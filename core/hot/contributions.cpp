@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -23,9 +22,6 @@ using redis::Pipeline;
 constexpr std::size_t kItemsPerBatch = 100;
 constexpr std::size_t kVisitorsPerCall = 64;
 constexpr int kMaxAttempts = 4;
-
-// Field of the visitor, named as in the Lua scripts.
-constexpr std::string_view kNetworkField = "network";
 
 // A contribution as it is recorded in the visitor's field "a:{item}".
 std::string encode_contribution(const Contribution& each) {
@@ -109,11 +105,7 @@ class ContributionReverter {
     std::vector<std::string> conflicts;
     if (staged.empty()) co_return conflicts;
     Pipeline read, write;
-    for (const StagedContribution& each : staged) {
-      read.command(3 + kFields.size()).arg("HMGET").arg(keys_.article(each.id));
-      for (const std::string_view field : kFields) read.arg(field);
-      read.arg(each.mark());
-    }
+    for (const StagedContribution& each : staged) read.add("HGETALL", keys_.article(each.id));
     read.barrier();
     for (const StagedContribution& each : staged)
       read.add("HGET", keys_.contributions(visitor_), "p:" + each.id);
@@ -124,8 +116,8 @@ class ContributionReverter {
     std::vector<Contribution> subtracted;
     for (std::size_t i = 0; i < staged.size(); ++i) {
       const redis::Reply& article = (*found)[i];
-      const bool is_known = !redis::string_at(article, kVersion).empty(),
-                 is_subtracted = !redis::string_at(article, kMark).empty(),
+      const bool is_known = !redis::field_value(article, "v").empty(),
+                 is_subtracted = !redis::field_value(article, staged[i].mark()).empty(),
                  is_staged = (*found)[staged.size() + i].text() == staged[i].text;
       if (is_known && is_staged && !is_subtracted) {
         subtracted.push_back(append_subtraction(write, staged[i], article, read_at));
@@ -152,18 +144,18 @@ class ContributionReverter {
   // Appends a write of the article without the staged contribution. Returns what it subtracts.
   Contribution append_subtraction(Pipeline& out, const StagedContribution& staged, const redis::Reply& reply,
                                   UnixSeconds now) const {
-    const auto text = [&](Field field) { return redis::string_at(reply, field); };
-    const auto integer = [&](Field field) { return redis::to_int(text(field)); };
-    const auto number = [&](Field field) { return redis::parse_or_zero<double>(text(field)); };
+    const auto text = [&](std::string_view field) { return redis::field_value(reply, field); };
+    const auto integer = [&](std::string_view field) { return redis::to_int(text(field)); };
+    const auto number = [&](std::string_view field) { return redis::parse_or_zero<double>(text(field)); };
     // Counters that expired since do not have the contribution, even if they started again.
     Contribution contribution = staged.contribution;
-    const auto has = [&](Field began, Field renewed, seconds ttl) {
+    const auto has = [&](std::string_view began, std::string_view renewed, seconds ttl) {
       return !text(renewed).empty() && unix_s(now) < integer(renewed) + ttl.count() &&
              contribution.first_version >= integer(began);
     };
-    if (text(kPv).empty() || !has(kBegan, kRenewed, settings_.engagement.counter_ttl))
+    if (text("pv").empty() || !has("began", "renewed", settings_.engagement.counter_ttl))
       contribution.pv = contribution.uv = contribution.dwell_ms = 0;
-    if (text(kViews).empty() || !has(kViewsBegan, kViewed, settings_.views.counter_ttl))
+    if (text("views").empty() || !has("views_began", "viewed", settings_.views.counter_ttl))
       contribution.views = contribution.first_views = 0, contribution.views_score = 0;
     std::vector<std::string_view> deleted_fields;
     std::vector<std::pair<std::string_view, std::string>> fields;
@@ -171,7 +163,7 @@ class ContributionReverter {
     fields.emplace_back(mark, "1");
     bool delete_hll = false;
     if (contribution.pv > 0 || contribution.uv > 0 || contribution.dwell_ms > 0) {
-      const std::int64_t pv = integer(kPv) - contribution.pv;
+      const std::int64_t pv = integer("pv") - contribution.pv;
       delete_hll = pv <= 0;
       if (delete_hll)
         deleted_fields.insert(deleted_fields.end(),
@@ -180,52 +172,54 @@ class ContributionReverter {
         fields.insert(
             fields.end(),
             {{"pv", fmt::to_string(pv)},
-             {"ms", fmt::to_string(std::max<std::int64_t>(0, integer(kMs) - contribution.dwell_ms))},
-             {"uv_correction", fmt::to_string(integer(kCorrection) + contribution.uv)}});
+             {"ms", fmt::to_string(std::max<std::int64_t>(0, integer("ms") - contribution.dwell_ms))},
+             {"uv_correction", fmt::to_string(integer("uv_correction") + contribution.uv)}});
     }
     if (contribution.views > 0) {
-      const std::int64_t views = integer(kViews) - contribution.views;
+      const std::int64_t views = integer("views") - contribution.views;
       const double weight = settings_.views.pv_weight * static_cast<double>(contribution.views) +
                             settings_.views.uv_weight * static_cast<double>(contribution.first_views);
-      const double total = number(kTotal) - weight;
-      const double score = number(kScore) - current_views_score(contribution, weight, reply);
+      const double total = number("total") - weight;
+      const double score = number("score") - current_views_score(contribution, weight, reply);
       if (views > 0 && total > 0 && score > 0) {
         fields.insert(fields.end(), {{"total", fmt::to_string(total)},
                                      {"score", fmt::to_string(score)},
                                      {"views", fmt::to_string(views)}});
-        if (!text(kIncrements).empty() && contribution.views_score > 0) {
+        if (!text("increments").empty() && contribution.views_score > 0) {
           const seconds age{std::llround(age_of_score(weight, contribution.views_score, settings_.views))};
           fields.emplace_back(
               "increments",
-              without_increment(text(kIncrements), UnixSeconds{seconds{integer(kFirst)}} + age, weight));
+              without_increment(text("increments"), UnixSeconds{seconds{integer("first")}} + age, weight));
         }
       } else {
         deleted_fields.insert(deleted_fields.end(),
                               {"total", "score", "views", "viewed", "increments", "redated"});
       }
     }
-    const auto trend = parse_trend(text(kTrend));
+    const auto trend = parse_trend(text("trend"));
     if (trend && contribution.pv + contribution.views > 0) {
-      if (integer(kPv) + integer(kViews) <= contribution.pv + contribution.views)
+      if (integer("pv") + integer("views") <= contribution.pv + contribution.views)
         deleted_fields.push_back("trend");
       else
         fields.emplace_back("trend", encode_trend(without(*trend, contribution.trend, reply, now)));
     }
     out.script(scripts::kArticleSet).key(keys_.article(staged.id));
     if (delete_hll) out.key(keys_.uv_hll(staged.id));
-    out.arg(text(kVersion)).arg("").arg(deleted_fields.size());
+    out.arg(text("v")).arg("").arg(deleted_fields.size());
     for (const std::string_view each : deleted_fields) out.arg(each);
     for (const auto& [field, value] : fields) out.arg(field).arg(value);
     return contribution;
   }
 
+  static UnixSeconds publish_time(const redis::Reply& article) {
+    const std::string_view date = redis::field_value(article, "date");
+    return UnixSeconds{seconds{redis::to_int(date.empty() ? redis::field_value(article, "first") : date)}};
+  }
+
   // The article's sums without those of a contribution, but with the views that it entered with.
   TrendSums without(TrendSums sums, const TrendSums& contribution, const redis::Reply& article,
                     UnixSeconds now) const {
-    const std::string_view date = redis::string_at(article, kDate);
-    const UnixSeconds published{
-        seconds{redis::to_int(date.empty() ? redis::string_at(article, kFirst) : date)}};
-    const TrendSums entry = trend_of_view(std::min(published, now));
+    const TrendSums entry = trend_of_view(std::min(publish_time(article), now));
     const double birth = std::log2(settings_.trending.birth_views);
     for (std::size_t i = 0; i < sums.size(); ++i)
       sums[i] = std::max(subtract_log2(sums[i], contribution[i]), entry[i] + birth);
@@ -239,23 +233,22 @@ class ContributionReverter {
   double current_views_score(const Contribution& contribution, double weight,
                              const redis::Reply& article) const {
     const double score = contribution.views_score;
-    const auto redated = redis::split_words(redis::string_at(article, kRedated));
+    const auto redated = redis::split_words(redis::field_value(article, "redated"));
     if (redated.empty() || score <= 0) return score;
     if (redated.size() == 2) {
       const auto time = [](std::string_view text) { return UnixSeconds{seconds{redis::to_int(text)}}; };
       constexpr seconds kRounding{2};
       const UnixSeconds client_date = time(redated[0]), redated_at = time(redated[1]);
-      const std::string_view date = redis::string_at(article, kDate);
-      const UnixSeconds published = time(date.empty() ? redis::string_at(article, kFirst) : date);
+      const UnixSeconds published = publish_time(article);
       const seconds age{std::llround(age_of_score(weight, score, settings_.views))};
       if (client_date + age > redated_at + kRounding) return score;
       if (published + age < redated_at - kRounding)
         return view_score(weight, published, client_date + age, settings_.views);
     }
-    const auto number = [&](Field field) {
-      return redis::parse_or_zero<double>(redis::string_at(article, field));
+    const auto number = [&](std::string_view field) {
+      return redis::parse_or_zero<double>(redis::field_value(article, field));
     };
-    return number(kScore) * weight / number(kTotal);
+    return number("score") * weight / number("total");
   }
 
   // A HyperLogLog cannot remove members: `uv_correction` is the excess of its estimate. A reverted
@@ -285,29 +278,6 @@ class ContributionReverter {
     FRESHET_CO_TRY(written, co_await redis::run_all(redis_, write));
     co_return Result<void>();
   }
-
-  enum Field : std::uint8_t {
-    kPv,
-    kMs,
-    kRenewed,
-    kCorrection,
-    kVersion,
-    kViews,
-    kTotal,
-    kScore,
-    kViewed,
-    kFirst,
-    kDate,
-    kIncrements,
-    kRedated,
-    kTrend,
-    kBegan,
-    kViewsBegan,
-    kMark  // of the contribution
-  };
-  static constexpr std::array<std::string_view, 16> kFields{
-      "pv",     "ms",    "renewed", "uv_correction", "v",       "views", "total", "score",
-      "viewed", "first", "date",    "increments",    "redated", "trend", "began", "views_began"};
 
   redis::Redis& redis_;
   const Settings& settings_;
@@ -397,10 +367,7 @@ std::vector<ItemContribution> parse_contributions(const redis::Reply& hash) {
 }
 
 std::string_view parse_visitor_network(const redis::Reply& hash) {
-  for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
-    if (redis::string_at(hash, i) == kNetworkField) return redis::string_at(hash, i + 1);
-  }
-  return {};
+  return redis::field_value(hash, "network");
 }
 
 Task<Result<std::vector<ItemContribution>>> read_contributions(redis::Redis& redis, const redis::Keys& keys,
