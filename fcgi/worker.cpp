@@ -80,7 +80,8 @@ class WorkerProcess {
     model_handoff_.wait_for_first(kFirstModelTimeout);
     on_heartbeat();
     services_.loop.run([this] { on_iteration(); });
-    if (services_.background.queued() == 0) services_.rank_updater.clear_in_flight();
+    if (services_.background.queued() == 0 && services_.rank_updater.pending() == 0)
+      services_.rank_updater.clear_in_flight();
     on_iteration();
     report_.on_heartbeat();
     return 0;
@@ -137,20 +138,27 @@ class WorkerProcess {
     drain(signal == SIGQUIT ? Clock::now() + settings_.pool.process_control_timeout * 9 / 10 : Clock::now());
   }
 
+  void flush_buffers() {
+    services_.rank_updater.flush();
+    services_.contributions.flush();
+    services_.view_counts.flush();
+    services_.impressions.flush();
+    services_.reads.flush();
+    services_.timelines.flush_activity();
+    services_.users.flush();
+  }
+
   void drain(Clock::time_point deadline) {
     const bool first = !std::exchange(draining_, true);
     if (first) report_.stop_listening();
     services_.gateway.drain(deadline, [this] {
-      services_.rank_updater.flush();
-      services_.contributions.flush();
-      services_.view_counts.flush();
-      services_.impressions.flush();
-      services_.reads.flush();
-      services_.timelines.flush_activity();
-      services_.users.flush();
+      flush_buffers();
       services_.feed.notify_when_recorded([this] {
-        services_.background.drain(Clock::now() + settings_.redis.timeout * 20,
-                                   [this] { services_.loop.stop(); });
+        const auto give_up_at = Clock::now() + settings_.redis.timeout * 20;
+        services_.background.drain(give_up_at, [this, give_up_at] {
+          flush_buffers();  // the replay in flight may have added to them
+          services_.background.drain(give_up_at, [this] { services_.loop.stop(); });
+        });
       });
     });
     // When the last process closes the socket, its queue ends: waiting connections are refused

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "core/config/config_override.h"
+#include "core/redis/errors.h"
 #include "core/redis/fields.h"
 #include "core/redis/schema.h"
 #include "core/redis/scripts.h"
@@ -14,6 +16,7 @@ namespace freshet::hot {
 namespace {
 
 using redis::Pipeline;
+using redis::Reply;
 
 constexpr std::size_t kArticlesPerBatch = 500;
 // Writes per script call. One takes Redis 2 to 3 µs, and other clients are served between two
@@ -170,8 +173,6 @@ void RankUpdater::add(const Model& model, RankWrite write, UnixSeconds now) {
   timer_.start();
 }
 
-// If neither queue nor spool takes the writes they are lost; the article's next event or rank
-// maintenance repeats them.
 void RankUpdater::flush() {
   RankWrites writes;
   for (std::size_t i = 0; i < writes.size(); ++i) {
@@ -180,7 +181,31 @@ void RankUpdater::flush() {
   pending_ = 0;
   Pipeline out;
   append_rank_writes(out, writes, latest_event_time_, settings_, keys_);
-  if (!out.empty()) write_queue_.post(std::move(out));
+  if (out.empty()) return;
+  const auto sent = std::make_shared<RankWrites>(std::move(writes));
+  const bool is_queued = write_queue_.post(std::move(out), {}, [this, sent](std::span<const Reply> replies) {
+    const auto is_refused = [](const Reply& each) {
+      return each.is_error() && is_unavailable(redis::classify(each.error()));
+    };
+    if (replies.empty() || std::ranges::any_of(replies, is_refused)) keep(std::move(*sent));
+  });
+  if (!is_queued) keep(std::move(*sent));
+}
+
+// Writes beyond the limit are lost: the article's next event or rank maintenance repeats them.
+void RankUpdater::keep(RankWrites writes) {
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    for (RankWrite& each : writes.at(i)) {
+      if (pending_ >= kMaxEntries / 2) break;
+      mark_in_flight(each.id);
+      const auto [at, is_new] = writes_.at(i).try_emplace(each.id, each);
+      if (is_new)
+        ++pending_;
+      else if (at->second.version < each.version)
+        at->second = std::move(each);
+    }
+  }
+  timer_.start();
 }
 
 }  // namespace freshet::hot

@@ -70,8 +70,9 @@ Task<Result<std::int64_t>> rank_articles(redis::Redis& redis, std::span<const st
                                          RankTarget target = RankTarget::kLive);
 
 // Per-worker buffer of rank writes. Flushed kFlushInterval after the first write or at kMaxEntries
-// of them. Keeps only the latest state of each article. Writes not yet flushed are lost if the
-// worker is killed; `journal` tells other processes which.
+// of them. Keeps only the latest state of each article, until Redis has accepted it; of states that
+// Redis did not accept, at most half of kMaxEntries. If the worker is killed, its pending writes
+// are lost; `journal` tells other processes which.
 class RankUpdater {
  public:
   static constexpr milliseconds kFlushInterval{250};
@@ -92,6 +93,8 @@ class RankUpdater {
   std::size_t pending() const { return pending_; }
 
  private:
+  void keep(RankWrites writes);
+
   redis::WriteQueue& write_queue_;
   const Settings& settings_;
   const redis::Keys keys_;

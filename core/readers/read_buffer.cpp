@@ -122,8 +122,9 @@ void ReadBuffer::write(const Readers& readers) {
         pending_ -= reader.interests.size() + reader.views.size();
         reader = {{}, {}, now_() + kPause};
       }
-      write_queue_.post(std::move(out), std::move(events),
-                        [this](std::span<const redis::Reply> replies) { report_covisits(replies.front()); });
+      write_queue_.post(std::move(out), std::move(events), [this](std::span<const redis::Reply> replies) {
+        if (!replies.empty()) report_covisits(replies.front());
+      });
     }
   }
 }

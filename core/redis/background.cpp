@@ -24,6 +24,11 @@ BackgroundWriter::BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient>
                                    BackgroundOptions options)
     : redis_(std::move(redis)), options_(std::move(options)), scan_timer_(loop), drain_timer_(loop) {}
 
+void BackgroundWriter::close() {
+  closed_ = true;
+  redis_->close();
+}
+
 void BackgroundWriter::start() {
   redis_->on_ready_changed([this](bool ready) {
     if (ready) wake();
@@ -151,10 +156,12 @@ Task<bool> BackgroundWriter::send_queue() {
   sending_since_.reset();
   std::size_t at = 0;
   for (const QueuedWrite& each : sent) {
-    if (replies)
+    if (replies) {
       complete(each, std::span(*replies).subspan(at, each.commands.size()));
-    else  // outcome unknown: repeat it from the spool
+    } else {  // outcome unknown: repeat it from the spool
       spool_or_drop(each.events);
+      if (each.on_replies && !closed_) each.on_replies({});
+    }
     at += each.commands.size();
   }
   co_return replies.has_value();
@@ -304,6 +311,7 @@ void BackgroundWriter::adopt_orphan() {
 }
 
 void BackgroundWriter::drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done) {
+  draining_ = true;
   on_drained_ = std::move(done);
   if (can_finish_drain()) return finish_drain();
   drain_timer_.at(deadline, [this] { finish_drain(); });
@@ -313,8 +321,10 @@ void BackgroundWriter::finish_drain() {
   if (!on_drained_) return;
   drain_timer_.cancel();
   scan_timer_.cancel();
-  for (const QueuedWrite& write : queue_) spool_or_drop(write.events);
-  queue_.clear();
+  for (const QueuedWrite& write : std::exchange(queue_, {})) {
+    spool_or_drop(write.events);
+    if (write.on_replies) write.on_replies({});
+  }
   queued_commands_ = 0;
   if (unspooled_events_ > 0) report_spool_recovery();
   std::exchange(on_drained_, nullptr)();

@@ -62,14 +62,17 @@ class BackgroundWriter final : public WriteQueue {
  public:
   // `redis` must not be connected yet and must not be used by anything else.
   BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient> redis, BackgroundOptions options);
-  ~BackgroundWriter() override { redis_->close(); }  // commands in flight go to the spool
+  ~BackgroundWriter() override { close(); }
+  // Spools the events of commands in flight, and calls no `on_replies` any more.
+  void close();
 
   void start();
   bool post(Pipeline commands, std::vector<SpoolRecord> events = {}, OnReplies on_replies = {}) override;
   Result<void> spool(const SpoolRecord& event) override;
 
-  // Sends what is queued. Spools whatever cannot be sent before `deadline`, or at once if Redis is
-  // unavailable, then calls `done`. Called when a worker shuts down.
+  // Sends what is queued and completes the replay in flight, but starts no other. Spools whatever
+  // cannot be sent before `deadline`, or at once if Redis is unavailable, then calls `done`. Called
+  // when a worker shuts down; may be called again after `done`.
   void drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done);
 
   const BackgroundCounters& counters() const { return counters_; }
@@ -95,6 +98,7 @@ class BackgroundWriter final : public WriteQueue {
   Task<void> apply_one(const std::vector<std::string_view>& fields, milliseconds age, Result<void>& outcome);
   bool spool_or_drop(std::span<const SpoolRecord> events);
   bool may_replay() const {
+    if (draining_) return false;
     if (options_.pause_replay && options_.pause_replay()) return false;
     return Clock::now() - replay_refused_at_ >= options_.scan_interval;
   }
@@ -135,7 +139,7 @@ class BackgroundWriter final : public WriteQueue {
   // Events that could not be spooled since the failure was last logged; 0 while the spool works.
   std::size_t unspooled_events_ = 0;
   Clock::time_point last_spool_failure_{};
-  bool pumping_ = false;
+  bool pumping_ = false, draining_ = false, closed_ = false;
 };
 
 }  // namespace freshet::redis

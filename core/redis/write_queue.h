@@ -17,13 +17,14 @@ namespace freshet::redis {
 
 class WriteQueue {
  public:
-  // Receives the replies to the commands, which may be errors.
+  // Receives the replies to the commands, which may be errors; none if the commands may not have
+  // been executed.
   using OnReplies = std::function<void(std::span<const Reply>)>;
   virtual ~WriteQueue() = default;
   // Queues `commands` for asynchronous sending on another connection. If the queue is full or Redis
   // is unavailable, spools `events` instead; without events the commands are lost. Both must be
   // idempotent. Returns false if neither queue nor spool accepted all of it. `on_replies` is called
-  // at most once, and not if the connection was lost.
+  // at most once, and only if the commands were queued.
   virtual bool post(Pipeline commands, std::vector<SpoolRecord> events = {}, OnReplies on_replies = {}) = 0;
   // Writes `event` to the spool, which survives this process. The event is applied when Redis
   // answers again, possibly twice. Errors: kUnavailable "spool_full".

@@ -92,6 +92,72 @@ TEST_CASE_METHOD(RankFixture, "the flush timer is started once for all pending w
   CHECK(timers.size() == 2);
 }
 
+namespace {
+
+// Loses what is posted, in a way that each test chooses.
+class LossyWriteQueue final : public redis::WriteQueue {
+ public:
+  bool post(redis::Pipeline commands, std::vector<redis::SpoolRecord>, OnReplies on_replies) override {
+    posted.push_back(std::move(commands));
+    return lose(on_replies);
+  }
+  Result<void> spool(const redis::SpoolRecord&) override { return {}; }
+  std::function<bool(const OnReplies&)> lose;
+  std::vector<redis::Pipeline> posted;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(RankFixture, "rank updates that Redis has not accepted are sent again", "[rank_updater]") {
+  const auto reply = [](auto made) {
+    redis::Replies out;
+    out.push_back(std::move(made));
+    return out;
+  };
+  LossyWriteQueue lossy;
+  std::vector<std::function<void()>> timers;
+  hot::RankUpdater updater(lossy, settings, keys(),
+                           [&](milliseconds, std::function<void()> f) { timers.push_back(std::move(f)); });
+  const auto fire = [&] { std::exchange(timers, {}).at(0)(); };
+  updater.add(hot::kEngagementModel, {"a", 1e6, now(), 1}, now());
+
+  lossy.lose = [](const auto&) { return false; };  // the queue is full
+  fire();
+  CHECK(updater.pending() == 1);
+  lossy.lose = [](const auto& on_replies) { return on_replies({}), true; };  // the connection is lost
+  fire();
+  CHECK(updater.pending() == 1);
+  lossy.lose = [&](const auto& on_replies) {
+    return on_replies(reply(redis::Reply::from_error("LOADING Redis is loading"))), true;
+  };
+  fire();
+  CHECK(updater.pending() == 1);
+
+  // A state that was added meanwhile is later.
+  redis::WriteQueue::OnReplies in_flight;
+  lossy.lose = [&](const auto& on_replies) { return in_flight = on_replies, true; };
+  fire();
+  CHECK(updater.pending() == 0);
+  updater.add(hot::kEngagementModel, {"a", 2e6, now(), 2}, now());
+  in_flight({});
+  CHECK(updater.pending() == 1);
+  fire();
+  write_queue.run({lossy.posted.back()});
+  CHECK(*rank_score("a") == 2e6);
+  in_flight(reply(redis::Reply::from_resp(":1\r\n")));
+  CHECK(updater.pending() == 0);
+  CHECK(timers.empty());
+}
+
+TEST_CASE_METHOD(RankFixture, "a bounded number of lost rank updates is kept", "[rank_updater]") {
+  LossyWriteQueue lossy;
+  lossy.lose = [](const auto&) { return false; };
+  hot::RankUpdater updater(lossy, settings, keys());
+  for (std::size_t i = 0; i < hot::RankUpdater::kMaxEntries; ++i)
+    updater.add(hot::kEngagementModel, {"a" + std::to_string(i), 1e6, now(), 1}, now());
+  CHECK(updater.pending() == hot::RankUpdater::kMaxEntries / 2);
+}
+
 TEST_CASE_METHOD(RankFixture, "events counted by a killed worker are ranked within one scan of all keys",
                  "[rank_updater]") {
   track(track_event("other", "v", 0));

@@ -281,6 +281,28 @@ TEST_CASE("Commands posted without an event are lost while Redis is down", "[bac
   CHECK(writer.with([](auto& w) { return w.counters().spooled; }) == 0);
 }
 
+TEST_CASE("A lost connection is reported once for each pipeline without replies", "[background]") {
+  TemporaryDirectory directory;
+  FakeStore store;
+  std::atomic<bool> closes = true;
+  std::atomic<int> answered = 0, lost = 0;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) -> std::optional<std::string> {
+    if (closes && c[0] == "SET") return std::nullopt;
+    return store.answer(c);
+  });
+  Writer writer(directory.path());
+  const auto post = [&](BackgroundWriter& w) {
+    return w.post(std::move(Pipeline().add("SET", "x", "1")), {},
+                  [&](std::span<const Reply> replies) { ++(replies.empty() ? lost : answered); });
+  };
+  REQUIRE(eventually([&] { return writer.with(post); }));
+  CHECK(eventually([&] { return lost == 1; }));
+  closes = false;
+  REQUIRE(eventually([&] { return writer.with(post); }));
+  CHECK(eventually([&] { return answered == 1; }));
+  CHECK(lost == 1);
+}
+
 TEST_CASE("A writer destroyed in the middle of a replay leaves the remaining events", "[background]") {
   TemporaryDirectory directory;
   FakeStore store;
@@ -432,11 +454,13 @@ TEST_CASE("A worker that stops while Redis is down spools its queue without wait
   REQUIRE(eventually([&] { return writer.with(applied) == 1; }));
   const auto before = writer.with([](auto& w) { return w.counters().spooled; });
   store.set_down(true);
+  std::atomic<int> unanswered = 0;
   writer.with([&](BackgroundWriter& w) {
     for (int i = 0; i < 600; ++i) {
       Pipeline pipeline;
       pipeline.add("SET", std::to_string(i), "1");
-      w.post(std::move(pipeline), {set_event(std::to_string(i))});
+      w.post(std::move(pipeline), {set_event(std::to_string(i))},
+             [&](std::span<const Reply> replies) { unanswered += replies.empty() ? 1 : 0; });
     }
     return 0;
   });
@@ -450,4 +474,30 @@ TEST_CASE("A worker that stops while Redis is down spools its queue without wait
   });
   REQUIRE(drained.get_future().wait_for(10s) == std::future_status::ready);
   CHECK(writer.with([](auto& w) { return w.counters().spooled; }) == before + 600);
+  CHECK(unanswered == 600);
+}
+
+TEST_CASE("A worker that stops completes the replay in flight and starts no other", "[background]") {
+  TemporaryDirectory directory;
+  FakeStore store;
+  std::atomic<bool> waits = true, is_waiting = false;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) {
+    while (waits && c[0] == "SET") {
+      is_waiting = true;
+      std::this_thread::sleep_for(1ms);
+    }
+    return store.answer(c);
+  });
+  Writer writer(directory.path());
+  for (int i = 0; i < 300; ++i) REQUIRE(writer.spool(set_event(std::to_string(i))));
+  REQUIRE(eventually([&] { return is_waiting.load(); }));
+  std::promise<void> drained;
+  writer.with([&](BackgroundWriter& w) {
+    w.drain(std::chrono::steady_clock::now() + 1h, [&] { drained.set_value(); });
+    return 0;
+  });
+  waits = false;
+  REQUIRE(drained.get_future().wait_for(60s) == std::future_status::ready);
+  CHECK(writer.with([](auto& w) { return w.counters().replayed; }) <= 100);  // a batch
+  CHECK(writer.with([](auto& w) { return w.spool_bytes(); }) > 0);
 }
