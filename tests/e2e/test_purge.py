@@ -116,6 +116,7 @@ def test_a_network_is_reverted_as_a_whole_and_others_are_kept(own_service, name)
     assert len(table) == 14 and sorted(networks.count(each) for each in set(networks)) == [2, 12]
     for network in ("127.0.7.0/24", "127.0.7.99", max(networks, key=networks.count)):
         assert set(table_rows(ctl(service, "top-contributors", "--network", network))) == {visitor for visitor, columns in table.items() if networks.count(columns[-1]) == 12}
+    assert "excludes" in ctl(service, "top-contributors", next(iter(table)), "--network", "127.0.7.0/24", expect=2)
     ctl(service, "revert-visitor", "--network", "127.0.7.0/24")
     stats = service.stats(item)
     assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"]) == (2, 2, 2000)

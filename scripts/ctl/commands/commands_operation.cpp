@@ -127,6 +127,8 @@ void add_visitor_options(CLI::App& app, VisitorSelector& visitors) {
 CommandAction top_contributors_command(CLI::App& app) {
   auto options = std::make_shared<TopContributorsOptions>();
   add_visitor_options(app, options->visitors);
+  for (const char* one : {"VISITOR", "--reader", "--address"})
+    app.get_option("--network")->excludes(app.get_option(one));
   app.add_option("--top", options->top, "number of visitors to list if none is named")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
