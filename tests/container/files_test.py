@@ -107,7 +107,9 @@ class Compose(unittest.TestCase):
         for name, service in self.services.items():
             self.assertEqual(service.get("pull_policy"), "never" if service["image"] in self.targets else None, name)
 
-    def test_services_of_one_image_are_built_alike(self):
+    def test_each_image_is_built_by_one_service(self):
+        built = [service["image"] for service in self.services.values() if "build" in service]
+        self.assertEqual(sorted(built), sorted(set(built)), "parallel builds of one image can fail")
         for name, service in self.services.items():
             if "build" in service:
                 self.assertEqual(service["build"], {"context": ".", "target": self.targets[service["image"]]}, name)
