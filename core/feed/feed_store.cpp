@@ -354,7 +354,8 @@ Task<Result<SwapResult>> RedisFeedStore::swap_buffer(const FeedRequest& request,
   if (out.must_reload) co_return out;
   FRESHET_CO_TRY(delivered, parse_page_result(replies->front(), clock_()));
   out.page = std::move(delivered->page);
-  for (std::size_t i = 1; i < replies->size(); ++i) out.cards.push_back(items::parse_card((*replies)[i]));
+  for (std::size_t i = 1; i < replies->size() && !(*replies)[i].is_error(); ++i)
+    out.cards.push_back(items::parse_card((*replies)[i]));
   co_return out;
 }
 

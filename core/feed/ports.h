@@ -166,7 +166,8 @@ struct SwapResult {
   // Too many pages were delivered since load_state(): load again. All other fields are empty.
   bool must_reload = false;
   Page page;
-  std::vector<items::ItemCard> cards;  // of BufferSwap::card_ids, in order
+  // Of BufferSwap::card_ids, in order; fewer if a node of the cluster did not answer.
+  std::vector<items::ItemCard> cards;
 };
 
 // Items shown to a reader, on delivered pages or elsewhere.

@@ -137,7 +137,7 @@ Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& id
                   "author_id", "text_format");
       command.add("HGET", keys_.article(to_load[i]), "first");
     }
-    FRESHET_CO_TRY(replies, co_await redis_.run(command));
+    FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
     for (std::size_t i = from; i < end; ++i) {
       const std::size_t reply = 2 * (i - from);
       cache_.insert_or_assign(to_load[i], parse_item(to_load[i], (*replies)[reply], (*replies)[reply + 1],
@@ -152,7 +152,7 @@ Task<Result<void>> TrendSource::read_counts(std::vector<LiveItem>& items) {
     const std::size_t end = std::min(from + kChunkItems, items.size());
     Pipeline command;
     for (std::size_t i = from; i < end; ++i) hot::append_article_read(command, keys_, items[i].id);
-    FRESHET_CO_TRY(replies, co_await redis_.run(command));
+    FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
     for (std::size_t i = from; i < end; ++i) {
       const hot::Article article = hot::parse_article((*replies)[i - from], wall_now(), all_settings_);
       items[i].points = std::max(article.views_total, static_cast<double>(article.counts.pv));

@@ -256,6 +256,18 @@ TEST_CASE("a refresh overtaken by more pages than are remembered uses the buffer
   CHECK(site.swap(site.load_state(), range(7, 20), false, 1).items == range(7, 8));
 }
 
+TEST_CASE("a card that Redis does not return is not taken for that of an unknown item", "[feed]") {
+  Site site;
+  redis::Pipeline wrong_type;
+  wrong_type.add("SET", site.keys.item("i1"), "text");
+  REQUIRE(redis::run_sync(redis::run_all(site.redis, wrong_type)));
+  const auto swapped =
+      redis::run_sync(site.feed().swap_buffer(site.page(3), {0, 0, 0, range(0, 3), false, range(0, 3)}));
+  REQUIRE(swapped);
+  CHECK(swapped->page.items.size() == 3);
+  CHECK(swapped->cards.size() == 1);  // of i0
+}
+
 TEST_CASE("a feed's hash lives eight days while a page is unacknowledged, else as long as the buffer",
           "[feed]") {
   Site site;
