@@ -80,8 +80,8 @@ class WorkerProcess {
     model_handoff_.wait_for_first(kFirstModelTimeout);
     on_heartbeat();
     services_.loop.run([this] { on_iteration(); });
-    if (services_.background.queued() == 0 && services_.rank_updater.pending() == 0)
-      services_.rank_updater.clear_in_flight();
+    services_.background.close();
+    if (services_.rank_updater.pending() == 0) services_.rank_updater.clear_in_flight();
     on_iteration();
     report_.on_heartbeat();
     return 0;

@@ -62,11 +62,6 @@ Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const Startu
 struct WorkerServices {
   WorkerServices(WorkerContext& context, const StartupFiles& files, SharedTables& tables,
                  const redis::Endpoint& endpoint, WorkerSecrets secrets);
-  // Stops a spool replay, and replies, before the components that these use are destroyed.
-  ~WorkerServices() {
-    bulk->close();
-    background.close();
-  }
   WorkerServices(const WorkerServices&) = delete;
   WorkerServices& operator=(const WorkerServices&) = delete;
 

@@ -187,16 +187,19 @@ void RankUpdater::flush() {
     const auto is_refused = [](const Reply& each) {
       return each.is_error() && is_unavailable(redis::classify(each.error()));
     };
-    if (replies.empty() || std::ranges::any_of(replies, is_refused)) keep(std::move(*sent));
+    if (std::ranges::all_of(replies, is_refused)) keep(std::move(*sent));  // or no replies
   });
   if (!is_queued) keep(std::move(*sent));
 }
 
-// Writes beyond the limit are lost: the article's next event or rank maintenance repeats them.
+// All others are lost: the article's next event or rank maintenance repeats them. An old write must
+// not be repeated, since Redis forgets the version of an article that has left the rank.
 void RankUpdater::keep(RankWrites writes) {
+  const std::int64_t oldest = std::chrono::microseconds((wall_now() - kMaxAge).time_since_epoch()).count();
   for (std::size_t i = 0; i < writes.size(); ++i) {
     for (RankWrite& each : writes.at(i)) {
       if (pending_ >= kMaxEntries / 2) break;
+      if (each.version < oldest) continue;
       mark_in_flight(each.id);
       const auto [at, is_new] = writes_.at(i).try_emplace(each.id, each);
       if (is_new)

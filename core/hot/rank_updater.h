@@ -70,13 +70,15 @@ Task<Result<std::int64_t>> rank_articles(redis::Redis& redis, std::span<const st
                                          RankTarget target = RankTarget::kLive);
 
 // Per-worker buffer of rank writes. Flushed kFlushInterval after the first write or at kMaxEntries
-// of them. Keeps only the latest state of each article, until Redis has accepted it; of states that
-// Redis did not accept, at most half of kMaxEntries. If the worker is killed, its pending writes
-// are lost; `journal` tells other processes which.
+// of them. Keeps only the latest state of each article. What Redis has not accepted is sent again
+// until it is kMaxAge old, at most half of kMaxEntries; but in a cluster, writes that only some
+// nodes have not accepted are lost. If the worker is killed, its pending writes are lost; `journal`
+// tells other processes which.
 class RankUpdater {
  public:
   static constexpr milliseconds kFlushInterval{250};
   static constexpr std::size_t kMaxEntries = 4096;
+  static constexpr seconds kMaxAge{300};  // half of the time for which rank_update.lua keeps versions
   static constexpr milliseconds kInFlightTtl{2000};  // an event's rank write is flushed sooner
 
   // All references must outlive this. Without `after` the caller must call flush(). `journal`:

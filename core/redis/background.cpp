@@ -24,11 +24,6 @@ BackgroundWriter::BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient>
                                    BackgroundOptions options)
     : redis_(std::move(redis)), options_(std::move(options)), scan_timer_(loop), drain_timer_(loop) {}
 
-void BackgroundWriter::close() {
-  closed_ = true;
-  redis_->close();
-}
-
 void BackgroundWriter::start() {
   redis_->on_ready_changed([this](bool ready) {
     if (ready) wake();
@@ -160,7 +155,7 @@ Task<bool> BackgroundWriter::send_queue() {
       complete(each, std::span(*replies).subspan(at, each.commands.size()));
     } else {  // outcome unknown: repeat it from the spool
       spool_or_drop(each.events);
-      if (each.on_replies && !closed_) each.on_replies({});
+      if (each.on_replies) each.on_replies({});
     }
     at += each.commands.size();
   }

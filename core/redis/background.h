@@ -63,8 +63,8 @@ class BackgroundWriter final : public WriteQueue {
   // `redis` must not be connected yet and must not be used by anything else.
   BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient> redis, BackgroundOptions options);
   ~BackgroundWriter() override { close(); }
-  // Spools the events of commands in flight, and calls no `on_replies` any more.
-  void close();
+  // Closes the connection: the events of commands in flight go to the spool.
+  void close() { redis_->close(); }
 
   void start();
   bool post(Pipeline commands, std::vector<SpoolRecord> events = {}, OnReplies on_replies = {}) override;
@@ -139,7 +139,7 @@ class BackgroundWriter final : public WriteQueue {
   // Events that could not be spooled since the failure was last logged; 0 while the spool works.
   std::size_t unspooled_events_ = 0;
   Clock::time_point last_spool_failure_{};
-  bool pumping_ = false, draining_ = false, closed_ = false;
+  bool pumping_ = false, draining_ = false;
 };
 
 }  // namespace freshet::redis

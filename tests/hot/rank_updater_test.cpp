@@ -114,12 +114,13 @@ TEST_CASE_METHOD(RankFixture, "rank updates that Redis has not accepted are sent
     out.push_back(std::move(made));
     return out;
   };
+  const std::int64_t version = unix_s(wall_now()) * 1'000'000;
   LossyWriteQueue lossy;
   std::vector<std::function<void()>> timers;
   hot::RankUpdater updater(lossy, settings, keys(),
                            [&](milliseconds, std::function<void()> f) { timers.push_back(std::move(f)); });
   const auto fire = [&] { std::exchange(timers, {}).at(0)(); };
-  updater.add(hot::kEngagementModel, {"a", 1e6, now(), 1}, now());
+  updater.add(hot::kEngagementModel, {"a", 1e6, now(), version}, now());
 
   lossy.lose = [](const auto&) { return false; };  // the queue is full
   fire();
@@ -138,7 +139,7 @@ TEST_CASE_METHOD(RankFixture, "rank updates that Redis has not accepted are sent
   lossy.lose = [&](const auto& on_replies) { return in_flight = on_replies, true; };
   fire();
   CHECK(updater.pending() == 0);
-  updater.add(hot::kEngagementModel, {"a", 2e6, now(), 2}, now());
+  updater.add(hot::kEngagementModel, {"a", 2e6, now(), version + 1}, now());
   in_flight({});
   CHECK(updater.pending() == 1);
   fire();
@@ -147,14 +148,21 @@ TEST_CASE_METHOD(RankFixture, "rank updates that Redis has not accepted are sent
   in_flight(reply(redis::Reply::from_resp(":1\r\n")));
   CHECK(updater.pending() == 0);
   CHECK(timers.empty());
+
+  constexpr std::int64_t kMaxAgeUs = std::chrono::microseconds(hot::RankUpdater::kMaxAge).count();
+  updater.add(hot::kEngagementModel, {"old", 1e6, now(), version - kMaxAgeUs - 1}, now());
+  fire();
+  in_flight({});
+  CHECK(updater.pending() == 0);
 }
 
 TEST_CASE_METHOD(RankFixture, "a bounded number of lost rank updates is kept", "[rank_updater]") {
   LossyWriteQueue lossy;
   lossy.lose = [](const auto&) { return false; };
   hot::RankUpdater updater(lossy, settings, keys());
+  const std::int64_t version = unix_s(wall_now()) * 1'000'000;
   for (std::size_t i = 0; i < hot::RankUpdater::kMaxEntries; ++i)
-    updater.add(hot::kEngagementModel, {"a" + std::to_string(i), 1e6, now(), 1}, now());
+    updater.add(hot::kEngagementModel, {"a" + std::to_string(i), 1e6, now(), version}, now());
   CHECK(updater.pending() == hot::RankUpdater::kMaxEntries / 2);
 }
 
