@@ -166,7 +166,7 @@ struct SwapResult {
   // Too many pages were delivered since load_state(): load again. All other fields are empty.
   bool must_reload = false;
   Page page;
-  // Of BufferSwap::card_ids, in order; fewer if a node of the cluster did not answer.
+  // BufferSwap::card_ids has the ids, in the same order. Fewer if a node did not answer.
   std::vector<items::ItemCard> cards;
 };
 
