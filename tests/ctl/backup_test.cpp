@@ -1511,12 +1511,34 @@ TEST_CASE("an erasure survives restores of backups that were made before it, in 
   // The second backup no longer has the reader, so its restore finds nothing to erase.
   REQUIRE(site.redis_there.call(remove));
   REQUIRE(site.back_up("without"));
-  site.record([&](database::Database& database) {
-    REQUIRE(database.put_erasure(hashes.erasure(erased), wall_now()));
-  });
+  // Recorded, with a right clock or one that is behind; or accepted, but not recorded yet.
+  const int how = GENERATE(0, 1, 2);
+  if (how < 2) {
+    site.record([&](database::Database& database) {
+      REQUIRE(database.put_erasure(hashes.erasure(erased), wall_now() - how * seconds{7200}));
+    });
+  } else {
+    redis::Pipeline accept;
+    accept.add("SET", site.keys().tombstone(hashes.erasure(erased)), unix_s(wall_now()), "EX", 5000);
+    REQUIRE(site.redis_there.call(accept));
+  }
   for (const char* const folder : {"without", "with"})
     REQUIRE(site.restore(site.path(folder), true, {}, false) == 0);
   CHECK_FALSE(site.key_contents().contains(key));
+}
+
+TEST_CASE("an earlier copy of the database does not know later erasures", "[backup]") {
+  BackupSite site;
+  populate(site);
+  const std::string file = site.settings.recorder.database, copy = site.path("copy");
+  REQUIRE(site.database()->truncate_wal());
+  std::filesystem::copy_file(file, copy);
+  REQUIRE(site.database()->set_fencing_token(9));
+  REQUIRE(site.back_up());
+  std::filesystem::copy_file(copy, file, std::filesystem::copy_options::overwrite_existing);
+  const auto before = site.key_contents();
+  CHECK(site.restore(site.path("backup"), true, {}, false) == kExitUnknownErasures);
+  CHECK(site.key_contents() == before);
 }
 
 TEST_CASE("a restore that cannot know later erasures changes nothing unless it is told to", "[backup]") {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/base/secret.h"
@@ -62,11 +63,12 @@ class Restorer {
         line_(stderr, options.quiet) {}
 
   Result<void> run() {
-    for (const auto step : {&Restorer::verify, &Restorer::require_rights, &Restorer::require_stopped,
-                            &Restorer::require_empty, &Restorer::require_loadable, &Restorer::load_erasures,
-                            &Restorer::copy_database, &Restorer::require_known_erasures,
-                            &Restorer::acquire_lease, &Restorer::load, &Restorer::reconcile_state,
-                            &Restorer::install_database, &Restorer::copy_model, &Restorer::rebuild_ranks}) {
+    for (const auto step :
+         {&Restorer::verify, &Restorer::require_rights, &Restorer::require_stopped, &Restorer::require_empty,
+          &Restorer::require_loadable, &Restorer::load_erasures, &Restorer::load_tombstones,
+          &Restorer::copy_database, &Restorer::require_known_erasures, &Restorer::acquire_lease,
+          &Restorer::load, &Restorer::reconcile_state, &Restorer::install_database, &Restorer::copy_model,
+          &Restorer::rebuild_ranks}) {
       if (auto ok = (this->*step)(); !ok) return ok;
     }
     return {};
@@ -218,7 +220,34 @@ class Restorer {
     FRESHET_TRY(recorded, current.erasures_since(UnixSeconds{}));
     recorded_erasures_ = std::move(*recorded);
     current_identity_ = current.database_id();
+    FRESHET_TRY(token, current.stored_fencing_token());
+    current_token_ = *token;
     return add_erasures(current);
+  }
+
+  // Erasures that were accepted after the backup began and that no recorder has recorded yet.
+  Result<void> load_tombstones() {
+    const redis::Keys keys(settings_.redis);
+    const auto scanned =
+        scan_all(redis_, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
+          std::vector<std::string> names;
+          redis::Pipeline read;
+          for (const std::string& key : page) {
+            const redis::KeyPattern* const row = keys.pattern_of(key);
+            if (row == nullptr || row->pattern != "user:erased:{*}") continue;
+            const std::size_t from = key.find('{') + 1;
+            names.push_back(key.substr(from, key.rfind('}') - from));
+            read.add("GET", key);
+          }
+          if (names.empty()) return {};
+          FRESHET_TRY(times, run_pipeline(redis_, read));
+          for (std::size_t i = 0; i < names.size(); ++i) {
+            if (redis::to_int((*times)[i].text()) >= unix_s(manifest_.began))
+              erasures_.pseudonyms.insert(names[i]);
+          }
+          return {};
+        });
+    return scanned ? Result<void>() : tl::unexpected(with_redis_address(scanned.error(), endpoint_));
   }
 
   Result<void> add_erasures(database::Database& from) {
@@ -241,17 +270,25 @@ class Restorer {
     backup_identity_ = (*migrated)->database_id();
     FRESHET_TRY(token, (*migrated)->stored_fencing_token());
     backup_token_ = *token;
+    FRESHET_TRY(listed, (*migrated)->erasures_since(UnixSeconds{}));
+    std::unordered_map<std::string, UnixSeconds> known;
+    for (auto& each : *listed) known.emplace(std::move(each.reader), each.at);
     if (auto ok = (*migrated)->begin(); !ok) return ok;
     for (const auto& each : recorded_erasures_) {
+      // Made after the backup, whatever the clocks said.
+      const auto same = known.find(each.reader);
+      if (same == known.end() || same->second != each.at) erasures_.pseudonyms.insert(each.reader);
       if (auto ok = (*migrated)->put_erasure(each.reader, each.at); !ok) return ok;
     }
     if (auto ok = (*migrated)->commit(); !ok) return ok;
     return (*migrated)->truncate_wal();
   }
 
-  // Only the database that the backup is of lists the erasures made after it.
+  // Only the database that the backup is of lists the erasures made after it. An earlier copy of it
+  // does not: each recorder that takes over increases the token.
   Result<void> require_known_erasures() {
-    knows_erasures_ = hashes_.erasure && current_identity_ == backup_identity_;
+    knows_erasures_ =
+        hashes_.erasure && current_identity_ == backup_identity_ && current_token_ >= backup_token_;
     if (knows_erasures_ || !options_.erase.empty() || options_.accept_unknown_erasures) return {};
     if (auto ok = remove_temporary(); !ok) return ok;
     return fail(
@@ -259,7 +296,8 @@ class Restorer {
         fmt::format("readers erased after {} are not known here, because {}. Name them with --erase, or "
                     "give --accept-unknown-erasures and erase them again. Nothing was deleted",
                     to_rfc3339(manifest_.began),
-                    hashes_.erasure ? database_path() + " is not the database that was backed up"
+                    hashes_.erasure ? database_path() +
+                                          " is not the database that was backed up, or an earlier copy of it"
                                     : "identity.salt_file is not set"));
   }
 
@@ -337,7 +375,7 @@ class Restorer {
   std::string previous_owner_;    // identity of the database that Redis belonged to
   std::string current_identity_;  // identity of the database that is replaced; empty: none
   std::string backup_identity_;   // identity of the backup's database
-  std::uint64_t backup_token_ = 0;
+  std::uint64_t backup_token_ = 0, current_token_ = 0;
   ProgressLine line_;
   Manifest manifest_;
   std::optional<http::Identity> identity_;
