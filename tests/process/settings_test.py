@@ -65,6 +65,23 @@ class Settings(unittest.TestCase):
                 self.assertNotEqual(status, 0, output)
                 self.assertIn(f"{folder}: cannot be read: Is a directory", output)
 
+    def test_freshetctl_reads_the_installed_configuration(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to put a file into /etc, in a mount namespace")
+        os.mkdir(self.path("freshet"))
+        self.write("freshet/freshet.toml", "no_such_directive = 1\n")
+        overlay = ("unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount -t overlay none -o "lowerdir=$0:/etc" /etc && exec "$@"', self.folder)
+        if self.run_program(*overlay, "true")[0] != 0:
+            self.skipTest("no overlay can be mounted")
+        message = '/etc/freshet/freshet.toml:1: unknown directive "no_such_directive"'
+        for command in (("backup", self.path("backup")), ("restore", self.path("backup"), "--replace"), ("repartition",), ("check",), ("status",),
+                        ("doctor",), ("tune", "--dry-run")):
+            for options, is_read in (((), True), (("--config", self.config), False)):
+                with self.subTest(command=command, options=options):
+                    status, output = self.run_program(*overlay, FRESHETCTL, *command, *options)
+                    self.assertNotEqual(status, 0, output)
+                    self.assertEqual(message in output, is_read, output)
+
     def test_a_missing_file_is_an_error_with_directive_file_and_cause(self):
         for line in ('identity.salt_file = "/nope"', 'redis.password_file = "/nope"', 'redis.sentinel_password_file = "/nope"',
                      'identity.internal_keys = { k1 = "/nope" }', 'identity.token_keys = { k1 = "/nope" }',
