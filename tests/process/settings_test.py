@@ -240,6 +240,23 @@ class Settings(unittest.TestCase):
         self.assertIn(f"WARNING: pid: cannot write {closed}/pid: Permission denied", done.stderr)
         self.assertNotIn("slowlog", done.stderr)
 
+    def test_a_chdir_that_the_workers_may_not_enter_ends_the_start(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to start as another user")
+        os.chmod(self.folder, 0o777)
+        os.mkdir(self.path("closed"), 0o600)
+        program = self.path("freshetd")
+        shutil.copy(FRESHETD, program)
+        self.write("freshet.toml", f'chdir = "{self.path("closed")}"\nlisten.address = "{self.path("sock")}"\npm.status_listen = ""\n'
+                   f'spool.path = "{self.path("spool")}"\npid = ""\n')
+        message = f"chdir: cannot enter {self.path('closed')}: Permission denied"
+        for action, expected, text in (("-t", 0, f"WARNING: {message}\n"), ("-F", 78, message)):
+            with self.subTest(action=action):
+                done = subprocess.run([program, action, "-y", self.config], env=environment(), capture_output=True, text=True, timeout=60, check=False,
+                                      user=65534, group=65534, extra_groups=[])
+                self.assertEqual(done.returncode, expected, done.stderr)
+                self.assertIn(text, done.stderr)
+
     def test_a_path_that_the_service_can_do_without_is_a_warning(self):
         folder, file = self.path("folder"), self.write("file", "")
         os.mkdir(folder)
