@@ -257,6 +257,21 @@ class Settings(unittest.TestCase):
                 self.assertEqual(done.returncode, expected, done.stderr)
                 self.assertIn(text, done.stderr)
 
+    def test_a_start_as_root_that_would_be_refused_is_a_warning(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        warning = "WARNING: user: a start as root is refused: workers would run as root; set user to an unprivileged account, or allow root with -R\n"
+        for settings, options, is_refused in (("", (), True), ('user = "root"\n', (), True), ('user = "nobody"\n', (), False), ("", ("-R",), False)):
+            with self.subTest(settings=settings, options=options):
+                self.write("freshet.toml", f'listen.address = "{self.path("sock")}"\npm.status_listen = ""\npid = ""\n{settings}')
+                status, output = self.run_program(FRESHETD, "-t", *options, "-y", self.config)
+                self.assertEqual(status, 0, output)
+                self.assertEqual(warning in output, is_refused and not os.path.exists("/run/systemd/system"), output)
+                if is_refused:
+                    status, output = self.run_program(FRESHETD, "-F", "-y", self.config)
+                    self.assertEqual(status, 78, output)
+                    self.assertIn("root_refused", output)
+
     def test_a_path_that_the_service_can_do_without_is_a_warning(self):
         folder, file = self.path("folder"), self.write("file", "")
         os.mkdir(folder)
