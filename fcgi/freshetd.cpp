@@ -2,6 +2,7 @@
 // inherits, and runs the master.
 
 #include <sys/stat.h>
+#include <systemd/sd-daemon.h>
 
 #include <iostream>
 #include <memory>
@@ -157,6 +158,15 @@ int run(const Options& options, Program program) {
                     master, std::move(*handover));
 }
 
+// The checks of -t. Where systemd runs, the unit's User= decides whether the service is root.
+Result<std::vector<std::string>> check_start(const Options& options, const Settings& settings) {
+  auto warnings = check_startup_files(settings);
+  if (!warnings || sd_booted() > 0) return warnings;
+  if (const auto ok = check_user(settings.pool, options.allow_root); !ok)
+    warnings->push_back("user: a start as root is refused: " + ok.error().detail);
+  return warnings;
+}
+
 }  // namespace
 
 int main(int argc, char* argv[]) {
@@ -171,7 +181,8 @@ int main(int argc, char* argv[]) {
       return kExitUsage;
     case Options::Action::kTest:
     case Options::Action::kDump:
-      return test_config(options, std::cerr, check_startup_files);
+      return test_config(options, std::cerr,
+                         [&](const Settings& settings) { return check_start(options, settings); });
     case Options::Action::kRun:
       break;
   }

@@ -197,7 +197,7 @@ Result<std::vector<std::string>> check_startup_files(const Settings& settings) {
   const PoolSettings& pool = settings.pool;
   auto listen = Listener::check(request_listen_options(pool));
   if (listen && !pool.status_listen.empty()) listen = Listener::check(status_listen_options(pool));
-  for (const Result<void>& each : {listen, PidFile::check(settings.pid)}) {
+  for (const Result<void>& each : {listen, PidFile::check(settings.pid), check_chdir(pool)}) {
     if (each) continue;
     if (each.error().code != ErrorCode::kForbidden) return tl::unexpected(each.error());
     warnings.push_back(each.error().detail);

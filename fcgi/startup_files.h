@@ -34,10 +34,10 @@ struct StartupFiles {
 // "bad_redis_url", "bad_address" or "bad_error_log".
 Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt);
 // Makes the checks of a start for `freshetd -t`, which may run without the service's permissions:
-// those of load_startup_files(), sockets, pid file and limits. Accepts the files that only this
-// process may not read, of which load_config() warns. Returns warnings of what this process may
-// not do but the service might, and of what the service can do without. Errors: those of
-// load_startup_files(), "bad_listen" or "bad_pid_file".
+// those of load_startup_files(), sockets, pid file, `chdir` and limits. Accepts the files that only
+// this process may not read, of which load_config() warns. Returns warnings of what this process
+// may not do but the service might, and of what the service can do without. Errors: those of
+// load_startup_files(), "bad_listen", "bad_pid_file" or "bad_chdir".
 Result<std::vector<std::string>> check_startup_files(const Settings& settings);
 
 // Address of Redis (redis::endpoint_of). Errors: kInvalid "bad_redis_url" or "bad_address".

@@ -32,6 +32,7 @@ void append_partition_count(Pipeline& out, const Keys& keys) {
 
 void append_restoring(Pipeline& out, const Keys& keys) {
   for (const PartitionKeys& each : keys.partitions()) out.add("HSET", each.meta(), "schema", kRestoring);
+  if (keys.in_cluster()) out.add("SET", keys.partition_count_key(), keys.partition_count());
 }
 
 // `schema` is written with the parameters of a rank. In schema 1 they were in `formula`, without a

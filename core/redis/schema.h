@@ -19,6 +19,7 @@ enum class SchemaCheck : std::uint8_t { kCheckOnly, kInitialize };
 // The schema version of data that is being restored: it may be incomplete, and may contain erased
 // readers. hot::rebuild_ranks() writes the final one.
 inline constexpr std::string_view kRestoring = "restoring";
+// Marks every partition, and in a cluster replaces the recorded partition count.
 void append_restoring(Pipeline& out, const Keys& keys);
 
 // Checks that the data in Redis matches this program. 1 RTT, in a cluster 2. An empty Redis matches

@@ -87,6 +87,11 @@ Result<void> open_log(const Settings& settings) {
   return {};
 }
 
+tl::unexpected<Error> bad_chdir(const std::string& folder) {
+  const auto code = errno == EACCES ? ErrorCode::kForbidden : ErrorCode::kInvalid;
+  return fail(code, "bad_chdir", "chdir", "chdir: cannot enter " + folder + ": " + std::strerror(errno));
+}
+
 Result<void> drop_privileges(const PoolSettings& pool) {
   if (geteuid() != 0 || pool.user.empty()) return {};
   const passwd* user = getpwnam(pool.user.c_str());
@@ -123,7 +128,7 @@ Result<void> set_up(const Settings& settings, const ChildSetup& setup) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (auto ok = set_limits(pool); !ok) return ok;
   if (auto ok = set_priority(pool); !ok) return ok;
-  if (!pool.chdir.empty() && chdir(pool.chdir.c_str()) != 0) return errno_error("chdir");
+  if (!pool.chdir.empty() && chdir(pool.chdir.c_str()) != 0) return bad_chdir(pool.chdir);
   if (auto ok = drop_privileges(pool); !ok) return ok;
   // The kernel writes no core file for a process that changed its user unless it is marked
   // dumpable.
@@ -166,6 +171,11 @@ Result<void> check_limits(const PoolSettings& pool) {
   return check_limit(RLIMIT_CORE, pool.rlimit_core, "rlimit_core", "LimitCORE");
 }
 
+Result<void> check_chdir(const PoolSettings& pool) {
+  if (pool.chdir.empty() || access(pool.chdir.c_str(), X_OK) == 0) return {};
+  return bad_chdir(pool.chdir);
+}
+
 std::string exit_text(int status) {
   if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
   return "exit " + std::to_string(WEXITSTATUS(status));
@@ -183,7 +193,7 @@ void run_child(const Settings& settings, const ChildSetup& setup, const std::fun
   reset_signals_in_child();
   if (const auto ok = set_up(settings, setup); !ok) {
     log::error("child_setup_failed", {{"process", setup.process_name}, {"detail", ok.error().detail}});
-    _exit(kExitSoftware);
+    _exit(ok.error().reason == "bad_chdir" ? kExitConfig : kExitSoftware);
   }
   _exit(run(body, setup.process_name));
 }

@@ -22,6 +22,9 @@ Result<void> set_priority(const PoolSettings& pool);
 // Checks that rlimit_files and rlimit_core can be applied. Error: kInvalid "bad_limit".
 Result<void> check_limits(const PoolSettings& pool);
 
+// Checks that this process may enter `chdir`. Errors: kForbidden or kInvalid "bad_chdir".
+Result<void> check_chdir(const PoolSettings& pool);
+
 struct ChildSetup {
   pid_t master_pid = 0;
   std::vector<int> fds_to_close;                 // the master's descriptors
@@ -42,7 +45,7 @@ std::string exit_text(int status);
 
 // sysexits.h EX_SOFTWARE: the set-up failed, or the main function threw.
 inline constexpr int kExitSoftware = 70;
-// sysexits.h EX_CONFIG, as PHP-FPM: bad configuration or listen socket.
+// sysexits.h EX_CONFIG, as PHP-FPM: bad configuration, listen socket or `chdir`.
 inline constexpr int kExitConfig = 78;
 
 }  // namespace freshet

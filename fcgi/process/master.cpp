@@ -341,6 +341,7 @@ int run_master(GenerationSpec spec, Scoreboard& board, const LoadFunction& load,
   if (const auto ok = check_user(settings.pool, options.allow_root); !ok) return startup_failure(ok.error());
   if (const auto ok = set_priority(settings.pool); !ok) return startup_failure(ok.error());
   if (const auto ok = check_limits(settings.pool); !ok) return startup_failure(ok.error());
+  if (const auto ok = check_chdir(settings.pool); !ok) return startup_failure(ok.error());
   const std::uint32_t number = handover ? handover->generation + 1 : 1;
   const std::size_t previous_workers = handover ? handover->workers : 0;
   auto resources =

@@ -55,6 +55,7 @@ Result<GenerationSpec> Reload::load_next() const {
   const PoolSettings& pool = settings.pool;
   const PoolSettings& serving = current_->settings.pool;
   if (auto ok = check_user(pool, options_.allow_root); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_chdir(pool); !ok) return tl::unexpected(ok.error());
   if (pool.listen != serving.listen) return bad_reload("listen.address", " cannot change without a restart");
   if (options_.with_status && pool.status_listen != serving.status_listen)
     return bad_reload("pm.status_listen", " cannot change without a restart");

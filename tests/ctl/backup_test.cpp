@@ -20,6 +20,7 @@
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup_folder.h"
 #include "scripts/ctl/backup/convert_dump.h"
+#include "scripts/ctl/backup/load_redis.h"
 #include "scripts/ctl/backup/redis_dump.h"
 #include "scripts/ctl/backup/restore.h"
 #include "scripts/ctl/backup/save_redis.h"
@@ -1315,6 +1316,25 @@ TEST_CASE("a backup is restored into another number of partitions, from one Redi
     if (is_rank || changed.contains(key) || key.find("{i3}") != key.npos) continue;
     INFO(key);
     CHECK(after[key] == value);
+  }
+}
+
+TEST_CASE("deleting what a restore replaces keeps services from starting", "[backup]") {
+  RedisCluster cluster;
+  BackupSite site(cluster), in_4(cluster, 4);
+  populate(site);
+  for (const BackupSite* const each : {&site, &in_4, &in_4}) {
+    REQUIRE(mark_restoring(site.redis_there, each->settings.redis));
+    REQUIRE(remove_keys(site.redis_there, each->settings.redis));
+    const auto check = [&](BackupSite& service) {
+      return error_of(run_sync(redis::check_schema(site.redis_there, service.keys()))).reason;
+    };
+    CHECK(check(site) == (each == &site ? "restore_interrupted" : "partitions_mismatch"));
+    CHECK(check(in_4) == (each == &site ? "partitions_mismatch" : "restore_interrupted"));
+    CHECK(has_keys(site.redis_there, each->settings.redis) == true);  // only --replace repeats it
+    std::size_t keys = 0;
+    for (int node = 0; node < cluster.size(); ++node) keys += cluster.call(node, {"KEYS", "*"}).size();
+    CHECK(keys == each->partitions + 1);
   }
 }
 

@@ -406,7 +406,7 @@ def inode(path):
 
 
 @pytest.mark.parametrize("known_from", ["database", "file"])
-@pytest.mark.parametrize("stage", ["loaded", "in place"])
+@pytest.mark.parametrize("stage", ["deleted", "loaded", "in place"])
 def test_a_killed_restore_brings_no_erased_reader_back(instance, folder, name, stage, known_from):
     service = instance("--no-limits", **LONG_TIMEOUTS)
     erased, remaining, items, backup = erase_after_backup(service, folder, name)
@@ -423,7 +423,11 @@ def test_a_killed_restore_brings_no_erased_reader_back(instance, folder, name, s
             file.write(f"{erased}\n")
     before = inode(database)
     loaded = ("EXISTS", f"user:events:{{{erased}}}")
-    kill_restore(service, backup, *options, when=lambda: service.redis(*loaded) if stage == "loaded" else inode(database) != before)
+    def has_reached_stage():
+        if stage == "deleted":
+            return not service.redis("EXISTS", f"user:events:{{{remaining}}}")
+        return service.redis(*loaded) if stage == "loaded" else inode(database) != before
+    kill_restore(service, backup, *options, when=has_reached_stage)
     assert service.redis(*loaded) == (stage == "loaded")  # readers are erased before the database is in place
     # As after a reboot of the host: nothing serves from this Redis or records it.
     launch_freshetd(service, invocation)
@@ -432,7 +436,7 @@ def test_a_killed_restore_brings_no_erased_reader_back(instance, folder, name, s
     reply = service.internal().get("/api/history", query={"userId": erased})
     assert reply.status in (502, 503, 504), reply
     stop_freshetd(service)
-    ctl(service, "restore", backup, "-q", *(options if stage == "loaded" else ["--replace"]))
+    ctl(service, "restore", backup, "-q", *(["--replace"] if stage == "in place" else options))
     start_freshetd(service, invocation)
     everything = repr(content(service))
     assert remaining in everything and erased not in everything

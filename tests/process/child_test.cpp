@@ -147,7 +147,7 @@ TEST_CASE("rlimit_core, process.priority and chdir apply to a worker, even after
   };
   CHECK(exit_status_of(settings, worker) == 0);
   settings.pool.chdir = folder / "missing";
-  CHECK(exit_status_of(settings, worker) == kExitSoftware);
+  CHECK(exit_status_of(settings, worker) == kExitConfig);
 }
 
 TEST_CASE("rlimit_core = 0 forbids core files and -1 keeps the inherited limit", "[process]") {

@@ -65,6 +65,23 @@ class Settings(unittest.TestCase):
                 self.assertNotEqual(status, 0, output)
                 self.assertIn(f"{folder}: cannot be read: Is a directory", output)
 
+    def test_freshetctl_reads_the_installed_configuration(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to put a file into /etc, in a mount namespace")
+        os.mkdir(self.path("freshet"))
+        self.write("freshet/freshet.toml", "no_such_directive = 1\n")
+        overlay = ("unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount -t overlay none -o "lowerdir=$0:/etc" /etc && exec "$@"', self.folder)
+        if self.run_program(*overlay, "true")[0] != 0:
+            self.skipTest("no overlay can be mounted")
+        message = '/etc/freshet/freshet.toml:1: unknown directive "no_such_directive"'
+        for command in (("backup", self.path("backup")), ("restore", self.path("backup"), "--replace"), ("repartition",), ("check",), ("status",),
+                        ("doctor",), ("tune", "--dry-run")):
+            for options, is_read in (((), True), (("--config", self.config), False)):
+                with self.subTest(command=command, options=options):
+                    status, output = self.run_program(*overlay, FRESHETCTL, *command, *options)
+                    self.assertNotEqual(status, 0, output)
+                    self.assertEqual(message in output, is_read, output)
+
     def test_a_missing_file_is_an_error_with_directive_file_and_cause(self):
         for line in ('identity.salt_file = "/nope"', 'redis.password_file = "/nope"', 'redis.sentinel_password_file = "/nope"',
                      'identity.internal_keys = { k1 = "/nope" }', 'identity.token_keys = { k1 = "/nope" }',
@@ -222,6 +239,38 @@ class Settings(unittest.TestCase):
         self.assertIn(f"WARNING: listen.address: cannot bind {closed}/sock: Permission denied; make its folder writable", done.stderr)
         self.assertIn(f"WARNING: pid: cannot write {closed}/pid: Permission denied", done.stderr)
         self.assertNotIn("slowlog", done.stderr)
+
+    def test_a_chdir_that_the_workers_may_not_enter_ends_the_start(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to start as another user")
+        os.chmod(self.folder, 0o777)
+        os.mkdir(self.path("closed"), 0o600)
+        program = self.path("freshetd")
+        shutil.copy(FRESHETD, program)
+        self.write("freshet.toml", f'chdir = "{self.path("closed")}"\nlisten.address = "{self.path("sock")}"\npm.status_listen = ""\n'
+                   f'spool.path = "{self.path("spool")}"\npid = ""\n')
+        message = f"chdir: cannot enter {self.path('closed')}: Permission denied"
+        for action, expected, text in (("-t", 0, f"WARNING: {message}\n"), ("-F", 78, message)):
+            with self.subTest(action=action):
+                done = subprocess.run([program, action, "-y", self.config], env=environment(), capture_output=True, text=True, timeout=60, check=False,
+                                      user=65534, group=65534, extra_groups=[])
+                self.assertEqual(done.returncode, expected, done.stderr)
+                self.assertIn(text, done.stderr)
+
+    def test_a_start_as_root_that_would_be_refused_is_a_warning(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        warning = "WARNING: user: a start as root is refused: workers would run as root; set user to an unprivileged account, or allow root with -R\n"
+        for settings, options, is_refused in (("", (), True), ('user = "root"\n', (), True), ('user = "nobody"\n', (), False), ("", ("-R",), False)):
+            with self.subTest(settings=settings, options=options):
+                self.write("freshet.toml", f'listen.address = "{self.path("sock")}"\npm.status_listen = ""\npid = ""\n{settings}')
+                status, output = self.run_program(FRESHETD, "-t", *options, "-y", self.config)
+                self.assertEqual(status, 0, output)
+                self.assertEqual(warning in output, is_refused and not os.path.exists("/run/systemd/system"), output)
+                if is_refused:
+                    status, output = self.run_program(FRESHETD, "-F", "-y", self.config)
+                    self.assertEqual(status, 78, output)
+                    self.assertIn("root_refused", output)
 
     def test_a_path_that_the_service_can_do_without_is_a_warning(self):
         folder, file = self.path("folder"), self.write("file", "")

@@ -151,9 +151,6 @@ class Loader {
 
   Result<RedisLoadResult> run(DumpReader& dump) {
     if (auto ok = read_clock(); !ok) return tl::unexpected(ok.error());
-    redis::append_restoring(out_, keys_);
-    redis::append_partition_count(out_, keys_);
-    if (auto ok = send(); !ok) return tl::unexpected(ok.error());
     DumpRecord record;
     for (;;) {
       FRESHET_TRY(more, dump.next(record));
@@ -184,7 +181,7 @@ class Loader {
     last_key_ = record.key;
     const redis::KeyPattern* const row = mover_.names().pattern_of(record.key);
     if (row != nullptr && (row->pattern == "hot:rank:meta" || row->pattern == "hot:groups"))
-      return {};  // run() has written them
+      return {};  // mark_restoring() has written them
     if (row != nullptr && is_erasure(*row)) {
       out_.command(record.expires_ms != 0 ? 6 : 4).arg("SET").arg(record.key).arg(record.value).arg("NX");
       if (record.expires_ms != 0) out_.arg("PXAT").arg(record.expires_ms);
@@ -282,10 +279,22 @@ Result<bool> has_keys(redis::BlockingRedis& redis, const RedisSettings& settings
   return found_one;
 }
 
+Result<void> mark_restoring(redis::BlockingRedis& redis, const RedisSettings& settings) {
+  Pipeline mark;
+  redis::append_restoring(mark, redis::Keys(settings));
+  FRESHET_TRY(replies, redis.call_all(mark));
+  return {};
+}
+
 Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSettings& settings) {
+  const redis::Keys own_keys(settings);
+  std::set<std::string> marks;
+  for (const redis::PartitionKeys& each : own_keys.partitions()) marks.insert(each.meta());
+  if (own_keys.in_cluster()) marks.insert(own_keys.partition_count_key());
   std::int64_t removed = 0;
   const auto scanned = scan_all(redis, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
-    const auto keys = restorable_keys(page, settings);
+    auto keys = restorable_keys(page, settings);
+    std::erase_if(keys, [&](const std::string& key) { return marks.contains(key); });
     if (keys.empty()) return {};
     Pipeline unlink;
     for (const std::string& key : keys) unlink.add("UNLINK", key);

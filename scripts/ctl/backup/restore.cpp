@@ -316,6 +316,8 @@ class Restorer {
   }
 
   Result<void> load() {
+    if (const auto marked = mark_restoring(redis_, settings_.redis); !marked)
+      return tl::unexpected(with_redis_address(marked.error(), endpoint_));
     if (options_.replace) {
       if (const auto removed = remove_keys(redis_, settings_.redis); !removed)
         return tl::unexpected(with_redis_address(removed.error(), endpoint_));
@@ -360,7 +362,7 @@ class Restorer {
     return copy_file(backup_path(kModelName), settings_.recommend.model);
   }
 
-  // From here on, services start with this Redis (load_redis.h).
+  // From here on, services start with this Redis (mark_restoring()).
   Result<void> rebuild_ranks() {
     const auto rebuilt = redis::run_sync(hot::rebuild_ranks(redis_, settings_, redis::Keys(settings_.redis)));
     return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());

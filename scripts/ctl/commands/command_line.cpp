@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "core/config/aliases.h"
+#include "core/config/config.h"
 #include "scripts/ctl/commands/commands.h"
 #include "scripts/ctl/commands/print.h"
 
@@ -23,7 +24,11 @@ void add_target(CLI::App& app, Target& target) {
       ->type_name("NAME:FILE");
   app.add_option("--key", target.key, "a key of the internal server (identity.internal_keys) and its file")
       ->type_name("KID:FILE");
-  app.add_option("--config", target.config, "the service's freshet.toml")->type_name("FILE");
+  target.default_config = kDefaultConfigPath;
+  app.add_option("--config", target.config,
+                 "the service's freshet.toml (default: without --state and --redis, " +
+                     target.default_config + " if it exists)")
+      ->type_name("FILE");
 }
 
 bool records_here(const Target& target) {

@@ -161,8 +161,8 @@ CommandAction doctor_command(CLI::App& app) {
   app.add_option("--backups", options->backups, "folder of the backups, to check the age of the newest")
       ->type_name("DIR");
   app.footer(
-      "Without --config and --state it reads /etc/freshet/freshet.toml. Changes nothing. Exits with status 1 "
-      "if there is\nan error. Checks without the necessary permissions are \"skipped\": run it as root.");
+      "Changes nothing. Exits with status 1 if there is an error. Checks without the necessary permissions "
+      "are \"skipped\": run\nit as root.");
   return [options](const Target& target) { return run_doctor(*options, target); };
 }
 

@@ -24,6 +24,13 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
+// True for a file in a folder that this account may not search: reading it reports the error.
+bool may_exist(const std::string& path) {
+  std::error_code ignored;
+  return !path.empty() &&
+         std::filesystem::status(path, ignored).type() != std::filesystem::file_type::not_found;
+}
+
 // An unreachable Redis is not an error here; the caller's first command reports it.
 Result<redis::Endpoint> verify_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
                                       const std::vector<std::string_view>& ignored_reasons) {
@@ -49,7 +56,9 @@ Result<HttpAddress> base_address(const Target& target) {
 }  // namespace
 
 std::string config_path(const Target& target) {
-  if (!target.config.empty() || target.state.empty()) return target.config;
+  if (!target.config.empty()) return target.config;
+  if (target.state.empty())
+    return target.redis.empty() && may_exist(target.default_config) ? target.default_config : std::string();
   const std::string path = state_path(target, "etc/freshet.toml");
   return exists(path) ? path : std::string();
 }

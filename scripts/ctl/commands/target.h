@@ -18,6 +18,8 @@ struct Target {
   std::string config;      // --config FILE: freshet.toml
   std::string key;         // --key KID:FILE: one of identity.internal_keys
   std::string redis_user;  // --redis-user NAME:FILE: Redis account to use instead of the service's
+  // The installed service's freshet.toml.
+  std::string default_config;
 };
 
 // Address of the internal server: --base, else the instance in --state (run/internal.url, written
@@ -26,7 +28,8 @@ struct Target {
 Result<HttpAddress> http_address(const Target& target);
 // The same; without --key, requests are signed with the first of identity.internal_keys, if any.
 Result<HttpAddress> signed_http_address(Target target, const Settings& settings);
-// Configuration file: --config, else DIR/etc/freshet.toml if it exists, else empty.
+// Configuration file: --config, else DIR/etc/freshet.toml, else, without --redis too,
+// default_config. The last two only if they exist; else empty.
 std::string config_path(const Target& target);
 // Settings: from the environment and config_path(), else the shipped defaults.
 Result<Settings> load_settings(const Target& target);
