@@ -86,7 +86,8 @@ std::int64_t RecentIndex::load_since(std::int64_t begin) {
 
 // Searches meanwhile use the items that were loaded before.
 void RecentIndex::load_some(Slice& slice, std::int64_t begin) {
-  if (!slice.loading || slice.loading->items.since > std::max(begin, to_unix(slice.slice.begin))) {
+  const std::int64_t oldest = std::max(begin, to_unix(slice.slice.begin));
+  if (!slice.loading || (slice.loading->items.since > oldest && !slice.loading->items.is_cut)) {
     if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return;
     slice.loading = begin_loading(slice, begin);
   }

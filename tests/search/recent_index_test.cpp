@@ -206,6 +206,18 @@ TEST_CASE_METHOD(Fixture, "many items are loaded by several searches, also while
   check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
 }
 
+TEST_CASE_METHOD(Fixture, "many items of a slice that has more than the limit are loaded, too", "[recent]") {
+  std::vector<items::Item> items(7000);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = item("i" + std::to_string(i), "red", kNow - seconds{i});
+  put(items);
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex({6000, 20000});
+  CHECK(load(UnixSeconds{}) == RecentIndex::kNone);
+  CHECK(load(UnixSeconds{}) == unix_time(kNow - seconds{4499}));  // three quarters of the limit
+  CHECK(match(kRed, kNow - seconds{4499}).size() == 4500);
+}
+
 TEST_CASE_METHOD(Fixture, "an index without the items' states is not used", "[recent]") {
   put({item("a", "red")});
   source = feed::make_search_source(settings.search);
