@@ -311,7 +311,9 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
   for (query.size = static_cast<std::size_t>(settings_.size);;
        query.size = std::min(2 * query.size, max_depth)) {
     co_await set_phase(RequestPhase::kRecall);
-    FRESHET_CO_TRY(recall_result, co_await recall_.search(query));
+    auto recall_result = co_await recall_.search(query);
+    if (!recall_result && !out.items.empty() && is_unavailable(recall_result.error())) co_return out;
+    if (!recall_result) co_return tl::unexpected(recall_result.error());
     co_await set_phase(RequestPhase::kRank);
     const bool exhausted = recall_result->exhausted;
     if (query.text.empty() && !is_cold_start)

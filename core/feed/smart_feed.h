@@ -98,7 +98,8 @@ class SmartFeed {
   Task<Result<FeedPage>> stateless_refresh(const FeedRequest& request);
   Task<Result<FeedPage>> serve_old_buffer(const FeedRequest& request);
   Task<Result<UnseenItems>> fallback_candidates(const FeedRequest& request, const FeedState& state);
-  // Errors: kUnavailable "search_timeout" if none was found within the budget.
+  // If a deeper search fails, returns what the searches before it found. Errors: those of
+  // Recall::search(), and kUnavailable "search_timeout" if none was found within the budget.
   Task<Result<UnseenItems>> recall_unseen(const FeedRequest& request, const FeedState& state);
   Task<Result<std::vector<ItemId>>> remove_seen(const ReaderId& reader, const FeedState& state,
                                                 std::vector<ItemId> items);

@@ -9,8 +9,6 @@
 namespace freshet::search {
 namespace {
 
-// Items that a search loads at most; each takes about 3 µs.
-constexpr std::size_t kLoadedAtOnce = 4096;
 // Terms in memory; each needs about 700 bytes besides its postings.
 constexpr std::size_t kMaxTerms = 8192;
 // If more of a slice's items have changed, reading all of them again is faster.
@@ -58,6 +56,7 @@ void RecentIndex::refresh(const std::vector<OpenSlice>& slices) {
   average_length_ = documents_ > 0 ? total_length / documents_ : 0;
   if (postings_ > limits_.postings || terms_.size() > kMaxTerms) forget_old_terms();
   ++searches_;
+  allowance_ = limits_.loaded_items;
 }
 
 std::size_t RecentIndex::item_count() const {
@@ -67,8 +66,10 @@ std::size_t RecentIndex::item_count() const {
 }
 
 std::int64_t RecentIndex::load_since(std::int64_t begin) {
-  for (Slice& each : slices_) {
-    if (!each.is_current && each.items.since != kNone) compare(each);
+  // Older slices than this search needs are compared by the first search that needs them.
+  for (auto slice = slices_.rbegin(); slice != slices_.rend(); ++slice) {
+    if (!slice->is_current && slice->items.since != kNone) compare(*slice);
+    if (to_unix(slice->slice.begin) <= begin) break;
   }
   if (item_count() > limits_.items) {
     for (Slice& each : slices_) set_items(each, {});
@@ -76,7 +77,8 @@ std::int64_t RecentIndex::load_since(std::int64_t begin) {
   std::int64_t since = kNone;
   for (auto slice = slices_.rbegin(); slice != slices_.rend(); ++slice) {
     const std::int64_t slice_begin = to_unix(slice->slice.begin);
-    if (slice->items.since > std::max(begin, slice_begin) && !slice->items.is_cut) load_some(*slice, begin);
+    const bool has_all = slice->items.since <= std::max(begin, slice_begin) || slice->items.is_cut;
+    if (!has_all && allowance_ > 0) load_some(*slice, begin);
     if (slice->items.since == kNone) return since;
     since = slice->items.since;
     if (since > slice_begin || since <= begin) return since;
@@ -86,13 +88,13 @@ std::int64_t RecentIndex::load_since(std::int64_t begin) {
 
 // Searches meanwhile use the items that were loaded before.
 void RecentIndex::load_some(Slice& slice, std::int64_t begin) {
-  if (!slice.loading || slice.loading->items.since > std::max(begin, to_unix(slice.slice.begin))) {
+  const std::int64_t oldest = std::max(begin, to_unix(slice.slice.begin));
+  if (!slice.loading || (slice.loading->items.since > oldest && !slice.loading->items.is_cut)) {
     if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return;
     slice.loading = begin_loading(slice, begin);
   }
   Loading& loading = *slice.loading;
-  const std::size_t end = std::min(loading.next + kLoadedAtOnce, loading.found.size());
-  for (; loading.next < end; ++loading.next) {
+  for (; loading.next < loading.found.size() && allowance_ > 0; ++loading.next, --allowance_) {
     try {
       add_item(slice.database, loading.items, loading.found[loading.next]);
     } catch (const Xapian::DocNotFoundError&) {  // NOLINT(bugprone-empty-catch): removed meanwhile

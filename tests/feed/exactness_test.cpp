@@ -133,8 +133,10 @@ TEST_CASE("recall returns what scoring every item gives, for any items, query an
     write_index(settings, items);
     const auto source = feed::make_search_source(settings.search);
     const bool is_small = random.below(2) == 0;
-    search::RecentIndex recent(is_small ? search::RecentIndex::Limits{400, 3000}
-                                        : search::RecentIndex::Limits{});
+    search::RecentIndex::Limits limits;
+    if (is_small) limits = {400, 3000};
+    if (each % 3 == 0) limits = {1600, 3000, 50};
+    search::RecentIndex recent(limits);
     for (int round = 0; round < 6; ++round) {
       compare(random, *source, recent, random_decay(random), counts);
       change_some(random, settings, items);

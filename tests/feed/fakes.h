@@ -37,11 +37,13 @@ class FakeRecall final : public feed::Recall {
   std::map<ItemId, double> scores;  // 1 unless set
   std::map<ItemId, UnixSeconds> published;
   bool unavailable = false;
+  std::size_t max_size = SIZE_MAX;  // larger searches take too long
   std::vector<feed::RecallQuery> queries;
 
   Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override {
     queries.push_back(query);
     if (unavailable) co_return fail(ErrorCode::kUnavailable, "index_unavailable");
+    if (query.size > max_size) co_return fail(ErrorCode::kUnavailable, "search_timeout");
     feed::RecallResult out;
     for (std::size_t i = 0; i < std::min(query.size, index.size()); ++i)
       out.candidates.push_back(

@@ -133,6 +133,21 @@ TEST_CASE("a refresh whose budget ends before an unseen item is found serves the
   CHECK_FALSE(site.refresh().degraded);  // found something
 }
 
+TEST_CASE("a refresh whose deeper search fails serves what the searches before it found", "[feed]") {
+  Site site(60);
+  for (const ItemId& id : range(0, 9)) site.store.seen_items.insert(id);
+  site.store.recent_items = range(50, 60);
+  site.recall.max_size = 10;
+  CHECK(site.peek() == 1);
+  const auto page = site.refresh();
+  CHECK(ids(page) == range(9, 10));
+  CHECK_FALSE(page.degraded);
+  CHECK_FALSE(page.exhausted);
+  const auto next = site.refresh();  // now the first search finds nothing either
+  CHECK(ids(next) == range(50, 55));
+  CHECK(next.degraded == Dependency::kIndex);
+}
+
 TEST_CASE("recently delivered items are excluded even if the filter does not have them", "[feed]") {
   Site site;
   site.store.delivered = {item(0), item(3)};

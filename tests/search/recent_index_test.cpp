@@ -206,6 +206,63 @@ TEST_CASE_METHOD(Fixture, "many items are loaded by several searches, also while
   check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
 }
 
+TEST_CASE_METHOD(Fixture, "many items of a slice that has more than the limit are loaded, too", "[recent]") {
+  std::vector<items::Item> items(7000);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = item("i" + std::to_string(i), "red", kNow - seconds{i});
+  put(items);
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex({6000, 20000});
+  CHECK(load(UnixSeconds{}) == RecentIndex::kNone);
+  CHECK(load(UnixSeconds{}) == unix_time(kNow - seconds{4499}));  // three quarters of the limit
+  CHECK(match(kRed, kNow - seconds{4499}).size() == 4500);
+}
+
+TEST_CASE_METHOD(Fixture, "a search loads a limited number of items, of all slices together", "[recent]") {
+  std::vector<items::Item> items;
+  for (int week = 0; week < 3; ++week) {
+    for (int i = 0; i < 100; ++i) {
+      const std::string id = "i" + std::to_string(100 * week + i);
+      items.push_back(item(id, "red", kNow - week * search::kSliceSpan - seconds{i}));
+    }
+  }
+  put(items);
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex({1000, 20000, 100});
+  for (int week = 0; week < 3; ++week) {
+    const std::int64_t since = unix_time(search::slice_start(kNow) - week * search::kSliceSpan);
+    CHECK(load(UnixSeconds{}) == since);
+    CHECK(recent.load_since(0) == since);  // a wider range of the same search
+  }
+  check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
+}
+
+TEST_CASE_METHOD(Fixture, "a changed slice is compared by the next search that needs it", "[recent]") {
+  put({item("a", "red"), item("b", "red", kNow - 60 * kDay),
+       item("c", "red", kNow - 60 * kDay - seconds{1})});
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex({1000, 20000, 1});
+  load(UnixSeconds{});
+  load(UnixSeconds{});
+  const std::int64_t since = load(UnixSeconds{});
+  CHECK(since < unix_time(kNow - 60 * kDay));
+  const auto change_state = [&](const std::string& state) {
+    const std::string name = source->slices().front().slice.folder_name();
+    Xapian::WritableDatabase writer((folder / "index" / name).string());
+    Xapian::Document document = writer.get_document(1);
+    std::string old = document.get_value(search::kItemStateSlot);
+    document.add_value(search::kItemStateSlot, state);
+    writer.replace_document(1, document);
+    writer.commit();
+    return old;
+  };
+  const std::string state = change_state("");  // the slice could not be used
+  CHECK(load(kNow - seconds{1}) <= unix_time(kNow));
+  change_state(state);
+  CHECK(load(UnixSeconds{}) == since);
+  check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
+}
+
 TEST_CASE_METHOD(Fixture, "an index without the items' states is not used", "[recent]") {
   put({item("a", "red")});
   source = feed::make_search_source(settings.search);
