@@ -14,8 +14,7 @@ using namespace freshet::test;
 
 namespace fs = std::filesystem;
 
-TEST_CASE("without --config, --state and --redis the installed configuration is used if it exists",
-          "[target]") {
+TEST_CASE("without options the installed configuration is used if it exists", "[target]") {
   const TemporaryDirectory directory;
   const std::string folder = directory.path().string();
   Target target;
@@ -28,7 +27,7 @@ TEST_CASE("without --config, --state and --redis the installed configuration is 
   REQUIRE(settings);
   CHECK(service_endpoint(target, *settings)->host == "192.0.2.1");
 
-  for (std::string Target::*const option : {&Target::state, &Target::redis, &Target::config}) {
+  for (std::string Target::*const option : {&Target::state, &Target::base, &Target::redis, &Target::config}) {
     Target other = target;
     other.*option = folder + "/other";
     CHECK(config_path(other) == other.config);

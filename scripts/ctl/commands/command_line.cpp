@@ -26,7 +26,7 @@ void add_target(CLI::App& app, Target& target) {
       ->type_name("KID:FILE");
   target.default_config = kDefaultConfigPath;
   app.add_option("--config", target.config,
-                 "the service's freshet.toml (default: without --state and --redis, " +
+                 "the service's freshet.toml (default: without --state, --base and --redis, " +
                      target.default_config + " if it exists)")
       ->type_name("FILE");
 }

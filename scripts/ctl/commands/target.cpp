@@ -57,8 +57,10 @@ Result<HttpAddress> base_address(const Target& target) {
 
 std::string config_path(const Target& target) {
   if (!target.config.empty()) return target.config;
-  if (target.state.empty())
-    return target.redis.empty() && may_exist(target.default_config) ? target.default_config : std::string();
+  if (target.state.empty()) {
+    const bool is_remote = !target.redis.empty() || !target.base.empty();
+    return !is_remote && may_exist(target.default_config) ? target.default_config : std::string();
+  }
   const std::string path = state_path(target, "etc/freshet.toml");
   return exists(path) ? path : std::string();
 }

@@ -28,7 +28,7 @@ struct Target {
 Result<HttpAddress> http_address(const Target& target);
 // The same; without --key, requests are signed with the first of identity.internal_keys, if any.
 Result<HttpAddress> signed_http_address(Target target, const Settings& settings);
-// Configuration file: --config, else DIR/etc/freshet.toml, else, without --redis too,
+// Configuration file: --config, else DIR/etc/freshet.toml, else, without --base and --redis,
 // default_config. The last two only if they exist; else empty.
 std::string config_path(const Target& target);
 // Settings: from the environment and config_path(), else the shipped defaults.
