@@ -86,11 +86,17 @@ std::int64_t RecentIndex::load_since(std::int64_t begin) {
   return since;
 }
 
+// False if an item has no state, or if reading all states takes too long.
+bool RecentIndex::can_load(const Slice& slice) const {
+  return slice.documents <= 2 * limits_.items &&
+         slice.database.get_value_freq(kItemStateSlot) == slice.documents;
+}
+
 // Searches meanwhile use the items that were loaded before.
 void RecentIndex::load_some(Slice& slice, std::int64_t begin) {
   const std::int64_t oldest = std::max(begin, to_unix(slice.slice.begin));
   if (!slice.loading || (slice.loading->items.since > oldest && !slice.loading->items.is_cut)) {
-    if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return;
+    if (!can_load(slice)) return;
     slice.loading = begin_loading(slice, begin);
   }
   Loading& loading = *slice.loading;
@@ -159,7 +165,7 @@ std::uint32_t RecentIndex::add_item(const Xapian::Database& database, Items& ite
 void RecentIndex::compare(Slice& slice) {
   Items& items = slice.items;
   const std::int64_t since = std::exchange(items.since, kNone);  // until this succeeds
-  if (slice.database.get_value_freq(kItemStateSlot) != slice.documents) return set_items(slice, {});
+  if (!can_load(slice)) return set_items(slice, {});
   const std::size_t documents = slice.database.get_lastdocid() + 1;
   if (documents > items.by_number.size()) items.by_number.resize(documents, kAbsent);
   std::vector<ReadItem> added;

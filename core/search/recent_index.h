@@ -39,8 +39,9 @@ struct OpenSlice {
 // Used by one thread. Methods throw Xapian::Error, and SearchTimeout if they get a deadline; the
 // object stays usable. Loading has no deadline, since later searches profit from it, but limits: a
 // search loads at most Limits::loaded_items (about 12 ms). It also reads the date of every item of a
-// slice (40 ns each) when it begins to load the slice, and when it is the first
+// slice (40 ns each, at most about 10 ms) when it begins to load the slice, and when it is the first
 // to need the slice after a change; then it loads the items that have changed, too, at most 2,000.
+// Slices with more than twice Limits::items are not loaded.
 class RecentIndex {
  public:
   struct Limits {
@@ -129,6 +130,7 @@ class RecentIndex {
   };
 
   static void set_items(Slice& slice, Items items);
+  bool can_load(const Slice& slice) const;
   void load_some(Slice& slice, std::int64_t begin);
   Loading begin_loading(const Slice& slice, std::int64_t begin) const;
   void compare(Slice& slice);

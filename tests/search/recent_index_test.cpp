@@ -147,7 +147,7 @@ TEST_CASE_METHOD(Fixture, "an item that leaves the loaded time and returns is fo
 }
 
 TEST_CASE_METHOD(Fixture, "the newest items are in memory, up to a limit", "[recent]") {
-  std::vector<items::Item> items(2000);
+  std::vector<items::Item> items(1600);
   for (std::size_t i = 0; i < items.size(); ++i)
     items[i] = item("i" + std::to_string(i), "red", kNow - seconds{static_cast<std::int64_t>(i) / 2 * 10});
   put(items);
@@ -235,6 +235,21 @@ TEST_CASE_METHOD(Fixture, "a search loads a limited number of items, of all slic
     CHECK(recent.load_since(0) == since);  // a wider range of the same search
   }
   check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
+}
+
+TEST_CASE_METHOD(Fixture, "a slice with more than twice as many items as the limit is not in memory",
+                 "[recent]") {
+  std::vector<items::Item> items(200);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = item("i" + std::to_string(i), "red", kNow - seconds{i});
+  put(items);
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex({100, 20000});
+  CHECK(load(kNow) != RecentIndex::kNone);
+  put({item("one more", "red")});
+  CHECK(load(kNow) == RecentIndex::kNone);
+  change([](search::SearchIndex& index) { require_ok(index.remove(ItemId::trusted("i0"))); });
+  CHECK(match(kRed, kNow).size() == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "a changed slice is compared by the next search that needs it", "[recent]") {
