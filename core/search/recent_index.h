@@ -38,10 +38,10 @@ struct OpenSlice {
 
 // Used by one thread. Methods throw Xapian::Error, and SearchTimeout if they get a deadline; the
 // object stays usable. Loading has no deadline, since later searches profit from it, but limits: a
-// search loads at most Limits::loaded_items (about 12 ms). It also reads the date of every item of a
-// slice (40 ns each, at most about 10 ms) when it begins to load the slice, and when it is the first
-// to need the slice after a change; then it loads the items that have changed, too, at most 2,000.
-// Slices with more than twice Limits::items are not loaded.
+// search loads at most Limits::loaded_items (about 12 ms). It also reads the date of every item of
+// a slice (40 ns each, at most about 10 ms) when it begins to load the slice, and when it is the
+// first to need the slice after a change; then it loads the items that have changed, too, at most
+// 2,000. Slices with more than twice Limits::items are not loaded.
 class RecentIndex {
  public:
   struct Limits {
