@@ -116,8 +116,8 @@ void compare(RandomItems& random, feed::SearchSource& source, search::RecentInde
 
 TEST_CASE("recall returns what scoring every item gives, for any items, query and decay", "[search][long]") {
   const char* const given = std::getenv("FRESHET_SEED");
-  // Random in the long form only: rarely, Xapian 1.4.22 omits a match that it finds if more are asked
-  // for (FRESHET_SEED=759418457).
+  // Random in the long form only: rarely, Xapian 1.4.22 omits a match that it finds if more are
+  // asked for (FRESHET_SEED=759418457).
   const bool is_long = repeat_count(0, 1) == 1;
   const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : is_long ? std::random_device{}() : 1;
   Counts counts;
