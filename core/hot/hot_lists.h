@@ -6,6 +6,9 @@
 // for this worker alone, so workers disagree for at most a snapshot's lifetime. When an item is
 // hidden, every worker is notified (invalidate()), and a list that may contain it is no longer
 // served unless Redis is unavailable.
+//
+// A list that cannot be built within gateway.request_budget is not built again for
+// kSlowListTtl, by any process; until then it is the old one or empty, and degraded.
 #pragma once
 
 #include <chrono>
@@ -23,6 +26,8 @@
 namespace freshet::hot {
 
 inline constexpr std::size_t kMaxListSize = 100;  // elements of a stored list; a request's limit truncates it
+
+inline constexpr std::string_view kOverBudget = "budget";  // error of a scan that ran out of time
 
 // A rendered list. Immutable; shared by the responses being sent.
 class HotList {
@@ -53,7 +58,8 @@ struct ListCounters {
 
 struct ServedList {
   std::shared_ptr<const HotList> list;
-  bool degraded = false;  // Redis is unavailable: the last snapshot, or an empty list
+  // Redis is unavailable or the list takes too long to build: the last snapshot, or an empty list.
+  bool degraded = false;
 };
 
 struct ListEntry {
@@ -93,6 +99,7 @@ class HotLists {
     std::shared_ptr<const HotList> list;
     Clock::time_point taken_at;
     Clock::time_point fresh_until;  // fresh before it
+    Clock::time_point retry_at;     // the last build failed, and is not repeated before it; 0: it did not
     bool usable = true;  // false: may contain a hidden item; served only while Redis is unavailable
     bool refreshing = false;
     std::vector<AsyncEvent<int>*> waiters;  // requests without a list to serve, waiting for the refresh
@@ -103,13 +110,18 @@ class HotLists {
   struct BuiltList {
     std::string json;
     bool below_floor = false;
+    bool has_pages = false;  // a rank was read in several pages
   };
   Task<Result<BuiltList>> build(const ListQuery& query, UnixSeconds at);
-  // The best members with a score of at most `max_score`.
-  Task<Result<std::vector<ScoredItem>>> scan_rank(const ListQuery& query, double max_score);
+  // The best members with a score of at most `max_score`. Sets `has_pages` if they take several
+  // pages.
+  Task<Result<std::vector<ScoredItem>>> scan_rank(const ListQuery& query, double max_score, bool& has_pages);
   std::shared_ptr<const HotList> store_snapshot(const ListQuery& query, CachedList stored,
                                                 Clock::time_point now, std::uint64_t generation);
+  // The stale copy or an empty list, degraded.
+  ServedList degraded_copy(const ListQuery& query) const;
   Result<ServedList> serve_stale(const ListQuery& query, const Error& error) const;
+  void delay_retry(const ListQuery& query, Clock::time_point now, milliseconds delay);
   void evict_snapshot();
 
   HotStore& hot_;

@@ -37,7 +37,7 @@ Task<Result<std::vector<ScoredItem>>> HotLists::scan_buckets(const ListQuery& qu
   ThresholdTopK top(*buckets, kMaxListSize, now, settings_.views, from);
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
   while (const auto read = top.next_read()) {
-    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
+    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, kOverBudget);
     FRESHET_CO_TRY(heads, co_await hot_.bucket_heads(read->buckets, read->offset, read->count));
     std::vector<CurrentMember> members;
     members.reserve(heads->size());

@@ -236,3 +236,82 @@ TEST_CASE("Concurrent requests without a snapshot share one refresh", "[lists]")
   CHECK(served == 50);
   CHECK(f.hot.cached_reads == 1);
 }
+
+TEST_CASE("A list that takes too long to build is not built again for ten seconds", "[lists]") {
+  Fixture f;
+  f.settings.gateway.request_budget = milliseconds(-1);  // every build runs out of time
+  const bool has_lock = GENERATE(true, false);
+  f.hot.cached = {has_lock ? CachedList::Freshness::kMustBuild : CachedList::Freshness::kStale, "", false, 0,
+                  "1"};
+  for (const milliseconds after : {milliseconds(0), milliseconds(1), milliseconds(9999)}) {
+    const auto served = f.get(after);
+    REQUIRE(served);
+    CHECK(served->degraded);
+    CHECK(served->list->first(10) == "[]");
+  }
+  CHECK(f.hot.cached_reads == 1);
+  CHECK(f.hot.marked_slow == (has_lock ? 1 : 0));
+  f.settings.gateway.request_budget = seconds(200);
+  f.hot.rank = {{ItemId::trusted("a"), 3.0}};
+  const auto served = f.get(seconds(10));
+  REQUIRE(served);
+  CHECK_FALSE(served->degraded);
+  CHECK(served->list->size() == 1);
+}
+
+TEST_CASE("A list that is too slow for another process is not built, but an old one is served", "[lists]") {
+  Fixture f;
+  f.hot.rank = {{ItemId::trusted("a"), 3.0}};
+  f.hot.cached = {CachedList::Freshness::kTooSlow, "", false, 0, "1"};
+  for (const milliseconds after : {milliseconds(0), milliseconds(999)}) {
+    const auto served = f.get(after);
+    REQUIRE(served);
+    CHECK(served->degraded);
+    CHECK(served->list->first(10) == "[]");
+  }
+  CHECK(f.hot.pages == 0);
+  CHECK(f.hot.cached_reads == 1);
+  CHECK(f.hot.marked_slow == 0);
+  f.hot.cached.json = kTwoItems;
+  const auto old = f.get(seconds(1));
+  REQUIRE(old);
+  CHECK_FALSE(old->degraded);
+  CHECK(old->list->size() == 2);
+  f.lists.invalidate(false);  // an item was hidden
+  f.hot.cached.json = "";
+  const auto after = f.get(seconds(2));
+  REQUIRE(after);
+  CHECK(after->degraded);
+  CHECK(after->list->size() == 0);
+}
+
+TEST_CASE("While a list is too slow to build, its snapshot is served unless an item was hidden", "[lists]") {
+  Fixture f;
+  f.set_cached_list(kTwoItems);
+  f.get();
+  f.settings.gateway.request_budget = milliseconds(-1);
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+  f.get(seconds(2));
+  const auto old = f.get(seconds(3));
+  REQUIRE(old);
+  CHECK(old->degraded);
+  CHECK(old->list->size() == 2);
+  f.lists.invalidate(false);
+  const auto after = f.get(seconds(4));
+  REQUIRE(after);
+  CHECK(after->degraded);
+  CHECK(after->list->size() == 0);
+  CHECK(f.hot.cached_reads == 2);
+}
+
+TEST_CASE("An empty list of a tag is stored only if it took several pages of a rank", "[lists]") {
+  Fixture f;
+  f.hot.empty_pages = GENERATE(0, 1);
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+  const hot::ListQuery query{&hot::kViewsModel, {}, seconds{86400}, TagName::trusted("t")};
+  const auto served = run_ready(f.lists.get(query, f.start));
+  REQUIRE(served);
+  CHECK_FALSE(served->degraded);
+  CHECK(served->list->first(10) == "[]");
+  CHECK(f.hot.stored == f.hot.empty_pages);
+}
