@@ -91,8 +91,9 @@ std::string render(const std::vector<ListEntry>& items, UnixSeconds at) {
   return json;
 }
 
-HotLists::HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings)
-    : hot_(hot), cards_(cards), settings_(settings) {}
+HotLists::HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings,
+                   std::function<bool()> is_memory_scarce)
+    : hot_(hot), cards_(cards), settings_(settings), is_memory_scarce_(std::move(is_memory_scarce)) {}
 
 Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point now) {
   for (;;) {
@@ -147,8 +148,23 @@ Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_p
   // Requests may name any tag: an empty list of one is not worth a key, unless it took several
   // pages, as only those of tags with many items do.
   const bool worth_keeping = cached->json.size() > 2 || query.tag.empty() || built->has_pages;
-  if (has_lock && worth_keeping) hot_.store_list(query, *cached);
+  if (has_lock && worth_keeping && admit_to_redis(query, now)) hot_.store_list(query, *cached);
   co_return ServedList{store_snapshot(query, std::move(*cached), now, generation), false};
+}
+
+bool HotLists::admit_to_redis(const ListQuery& query, Clock::time_point now) {
+  if (query.tag.empty() && query.window.count() == 0) return true;
+  while (!filtered_stores_.empty() && filtered_stores_.front() + settings_.list.ttl <= now)
+    filtered_stores_.pop_front();
+  if (filtered_stores_.size() >= kMaxFilteredStores || is_memory_scarce_()) return false;
+  filtered_stores_.push_back(now);
+  return true;
+}
+
+ServedList HotLists::degraded_copy(const ListQuery& query) const {
+  auto list = stale_copy(query);
+  if (!list) list = std::make_shared<const HotList>("[]");
+  return {std::move(list), true};
 }
 
 Result<ServedList> HotLists::serve_stale(const ListQuery& query, const Error& error) const {

@@ -13,6 +13,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,6 +29,9 @@ namespace freshet::hot {
 
 inline constexpr std::size_t kMaxListSize = 100;  // elements of a stored list; a request's limit truncates it
 
+// Lists with a tag or a window that a worker stores in Redis per list.ttl. Such a list has up to
+// 35 KB, and clients choose which ones exist. Beyond the limit each worker builds its own.
+inline constexpr std::size_t kMaxFilteredStores = 200;
 inline constexpr std::string_view kOverBudget = "budget";  // error of a scan that ran out of time
 
 // A rendered list. Immutable; shared by the responses being sent.
@@ -75,7 +80,10 @@ std::string render(const std::vector<ListEntry>& items, UnixSeconds at);
 class HotLists {
  public:
   using Clock = std::chrono::steady_clock;
-  HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings);
+  // While `is_memory_scarce` returns true, lists with a tag or a window are not stored in Redis.
+  HotLists(
+      HotStore& hot, items::CardCache& cards, const Settings& settings,
+      std::function<bool()> is_memory_scarce = [] { return false; });
 
   // No round trip while the snapshot is fresh (list.worker_ttl) or another request of this worker
   // is refreshing it; otherwise 1 RTT, and a few more for the one process that rebuilds (rank
@@ -123,10 +131,14 @@ class HotLists {
   Result<ServedList> serve_stale(const ListQuery& query, const Error& error) const;
   void delay_retry(const ListQuery& query, Clock::time_point now, milliseconds delay);
   void evict_snapshot();
+  // Returns whether the list may be stored in Redis at `now`, and counts it if so.
+  bool admit_to_redis(const ListQuery& query, Clock::time_point now);
 
   HotStore& hot_;
   items::CardCache& cards_;
   const Settings& settings_;
+  const std::function<bool()> is_memory_scarce_;
+  std::deque<Clock::time_point> filtered_stores_;  // in the last list.ttl
   std::map<ListQuery, Snapshot> snapshots_;
   ListCounters counters_;
   std::uint64_t generation_ = 0;  // counts invalidations: a list read before one is not stored as usable

@@ -304,6 +304,40 @@ TEST_CASE("While a list is too slow to build, its snapshot is served unless an i
   CHECK(f.hot.cached_reads == 2);
 }
 
+TEST_CASE("A worker stores a limited number of lists with a tag or a window in Redis", "[lists]") {
+  Fixture f;
+  bool is_memory_scarce = false;
+  HotLists lists(f.hot, f.cards, f.settings, [&] { return is_memory_scarce; });
+  f.hot.rank = {{ItemId::trusted("a"), 3.0}};
+  int number = 0;
+  const auto get = [&](hot::ListQuery query, milliseconds after) {
+    f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+    const auto served = run_ready(lists.get(query, f.start + after));
+    REQUIRE(served);
+    CHECK_FALSE(served->degraded);
+    CHECK(served->list->size() == 1);
+  };
+  const auto get_tag = [&](milliseconds after) {
+    get({&hot::kViewsModel, {}, {}, TagName::trusted("tag" + std::to_string(++number))}, after);
+  };
+  const int limit = static_cast<int>(hot::kMaxFilteredStores);
+  get({&hot::kViewsModel, {}, seconds{86400}, {}}, milliseconds(0));
+  for (int i = 0; i < limit + 50; ++i) get_tag(milliseconds(i));
+  CHECK(f.hot.stored == limit);
+  get({}, seconds(30));  // the list of all articles is not limited
+  CHECK(f.hot.stored == limit + 1);
+  get_tag(f.settings.list.ttl);  // the first store is as old as a list in Redis becomes
+  CHECK(f.hot.stored == limit + 2);
+  get_tag(f.settings.list.ttl + milliseconds(500));
+  CHECK(f.hot.stored == limit + 3);
+
+  is_memory_scarce = true;
+  get_tag(f.settings.list.ttl + milliseconds(600));
+  CHECK(f.hot.stored == limit + 3);
+  get({}, seconds(120));
+  CHECK(f.hot.stored == limit + 4);
+}
+
 TEST_CASE("An empty list of a tag is stored only if it took several pages of a rank", "[lists]") {
   Fixture f;
   f.hot.empty_pages = GENERATE(0, 1);
