@@ -92,7 +92,8 @@ class HotLists {
   // Builds the list as it will be at `at` if no further events arrive; for models with a base score
   // and mode = current. Never cached. At least 2 RTT.
   Task<Result<ServedList>> build_at(const ListQuery& query, UnixSeconds at);
-  // Returns the highest-scoring articles with mode = current. At least 2 RTT.
+  // Returns the highest-scoring articles with mode = current. At least 2 RTT; 1 for a tag that no
+  // item has.
   Task<Result<std::vector<ScoredItem>>> scan_buckets(const ListQuery& query, UnixSeconds now);
   // The last snapshot, for a request that is out of time; serve it as degraded. Null if there is
   // none or if it may contain an item that has been hidden.

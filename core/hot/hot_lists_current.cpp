@@ -31,6 +31,11 @@ Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag_key
 }  // namespace
 
 Task<Result<std::vector<ScoredItem>>> HotLists::scan_buckets(const ListQuery& query, UnixSeconds now) {
+  if (!query.tag.empty()) {
+    // Requests may name any tag, and without eligible articles every bucket is read to its end.
+    FRESHET_CO_TRY(has_items, co_await hot_.has_items(query.tag));
+    if (!*has_items) co_return std::vector<ScoredItem>();
+  }
   FRESHET_CO_TRY(buckets, co_await hot_.buckets());
   std::optional<UnixSeconds> from;
   if (query.window.count() > 0) from = now - query.window;

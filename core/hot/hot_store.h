@@ -44,6 +44,7 @@ class RedisHotStore final : public HotStore {
   void store_list(const ListQuery& query, const CachedList& built) override;
   void mark_list_slow(const ListQuery& query) override;
   Task<Result<RankPage>> rank_page(const ListQuery& query, RankCursor from, std::int64_t count) override;
+  Task<Result<bool>> has_items(const TagName& tag) override;
   Task<Result<std::vector<BucketUpperBound>>> buckets() override;
   Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<BucketName>& buckets,
                                                        std::int64_t offset, std::int64_t count) override;

@@ -314,6 +314,15 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, RankCurs
 
 // --- mode = current
 
+Task<Result<bool>> RedisHotStore::has_items(const TagName& tag) {
+  Pipeline count;
+  for (const redis::PartitionKeys& each : keys_.partitions())
+    count.add("SCARD", each.tagged_items(tag.view()));
+  FRESHET_CO_TRY(counts, co_await redis::run_all(redis_, count));
+  co_return std::any_of(counts->begin(), counts->end(),
+                        [](const redis::Reply& each) { return each.integer().value_or(1) > 0; });
+}
+
 Task<Result<std::vector<BucketUpperBound>>> RedisHotStore::buckets() {
   Pipeline command;
   for (const redis::PartitionKeys& each : keys_.partitions())

@@ -199,6 +199,8 @@ class HotStore {
   // page). In a cluster 2 more if one partition holds many of them. kNewestItems includes older
   // items of a tag with at most 1,000 items, for 1 more.
   virtual Task<Result<RankPage>> rank_page(const ListQuery& query, RankCursor from, std::int64_t count) = 0;
+  // Returns whether any item has the tag. 1 RTT.
+  virtual Task<Result<bool>> has_items(const TagName& tag) = 0;
   // All buckets of mode = current. 1 RTT.
   virtual Task<Result<std::vector<BucketUpperBound>>> buckets() = 0;
   // The `count` members with the highest totals of each bucket, with their publish times. 2 RTT;

@@ -349,3 +349,16 @@ TEST_CASE("An empty list of a tag is stored only if it took several pages of a r
   CHECK(served->list->first(10) == "[]");
   CHECK(f.hot.stored == f.hot.empty_pages);
 }
+
+TEST_CASE("The current list of a tag that no item has reads no bucket", "[lists]") {
+  Fixture f;
+  f.hot.tag_has_items = GENERATE(true, false);
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+  f.hot.members = {{ItemId::trusted("a"), 3, wall_now() - seconds{1}}};
+  const hot::ListQuery query{&hot::kViewsModel, hot::ViewsMode::kCurrent, {}, TagName::trusted("t")};
+  const auto served = run_ready(f.lists.get(query, f.start));
+  REQUIRE(served);
+  CHECK_FALSE(served->degraded);
+  CHECK(served->list->first(10) == "[]");
+  CHECK(f.hot.bucket_reads == (f.hot.tag_has_items ? 1 : 0));
+}
