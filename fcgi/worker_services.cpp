@@ -110,7 +110,10 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
       items_bulk(*bulk, settings, keys),
       cards(items, settings.items_cache_bytes),
       impressions(background, keys, make_scheduler(impressions_timer)),
-      lists(hot, cards, settings),
+      lists(hot, cards, settings,
+            [&sample = context.board.redis_sample()] {
+              return sample.memory.load().usage() >= redis::kScarceUsage;
+            }),
       seen_filter(feed::make_seen_filter(settings, keys)),
       feed_store(*redis, *seen_filter, settings, keys, wall_now, reader_hashes(secrets.identity).erasure),
       reads(background, settings, keys, make_scheduler(reads_timer)),

@@ -91,8 +91,9 @@ std::string render(const std::vector<ListEntry>& items, UnixSeconds at) {
   return json;
 }
 
-HotLists::HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings)
-    : hot_(hot), cards_(cards), settings_(settings) {}
+HotLists::HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings,
+                   std::function<bool()> is_memory_scarce)
+    : hot_(hot), cards_(cards), settings_(settings), is_memory_scarce_(std::move(is_memory_scarce)) {}
 
 Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point now) {
   for (;;) {
@@ -102,8 +103,9 @@ Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point
     const bool fresh = snapshot.refreshing || now < snapshot.fresh_until;
     if (snapshot.list && snapshot.usable && fresh) {
       ++counters_.hits;
-      co_return ServedList{snapshot.list, false};
+      co_return ServedList{snapshot.list, snapshot.retry_at != Clock::time_point{}};
     }
+    if (!snapshot.refreshing && now < snapshot.retry_at) co_return degraded_copy(query);
     if (!snapshot.refreshing) break;
     AsyncEvent<int> refreshed;
     snapshot.waiters.push_back(&refreshed);
@@ -129,23 +131,55 @@ Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_p
   if (cached->freshness != CachedList::Freshness::kMustBuild && !cached->json.empty()) {
     co_return ServedList{store_snapshot(query, std::move(*cached), now, generation), false};
   }
+  if (cached->freshness == CachedList::Freshness::kTooSlow) {
+    delay_retry(query, now, settings_.list.worker_ttl);
+    co_return degraded_copy(query);
+  }
+  const bool has_lock = cached->freshness == CachedList::Freshness::kMustBuild;
   auto built = co_await build(query, wall_now());
-  if (!built) co_return serve_stale(query, built.error());
+  if (!built) {
+    const bool is_over_budget = built.error().reason == kOverBudget;
+    if (is_over_budget && has_lock) hot_.mark_list_slow(query);
+    delay_retry(query, now, is_over_budget ? kSlowListTtl : settings_.list.worker_ttl);
+    co_return serve_stale(query, built.error());
+  }
   cached->json = std::move(built->json);
   cached->below_floor = built->below_floor;
-  // Requests may name any tag: an empty list of one is not worth a key.
-  const bool worth_keeping = cached->json.size() > 2 || query.tag.empty();
-  if (cached->freshness == CachedList::Freshness::kMustBuild && worth_keeping)
-    hot_.store_list(query, *cached);
+  // Requests may name any tag: an empty list of one is not worth a key, unless it took several
+  // pages, as only those of tags with many items do.
+  const bool worth_keeping = cached->json.size() > 2 || query.tag.empty() || built->has_pages;
+  if (has_lock && worth_keeping && admit_to_redis(query, now)) hot_.store_list(query, *cached);
   co_return ServedList{store_snapshot(query, std::move(*cached), now, generation), false};
 }
 
+bool HotLists::admit_to_redis(const ListQuery& query, Clock::time_point now) {
+  if (query.tag.empty() && query.window.count() == 0) return true;
+  while (!filtered_stores_.empty() && filtered_stores_.front() + settings_.list.ttl <= now)
+    filtered_stores_.pop_front();
+  if (filtered_stores_.size() >= kMaxFilteredStores || is_memory_scarce_()) return false;
+  filtered_stores_.push_back(now);
+  return true;
+}
+
+ServedList HotLists::degraded_copy(const ListQuery& query) const {
+  auto list = stale_copy(query);
+  if (!list) list = std::make_shared<const HotList>("[]");
+  return {std::move(list), true};
+}
+
 Result<ServedList> HotLists::serve_stale(const ListQuery& query, const Error& error) const {
+  if (error.reason == kOverBudget) return degraded_copy(query);
   if (error.code != ErrorCode::kUnavailable && error.code != ErrorCode::kUnknownOutcome)
     return tl::unexpected(error);
   const auto found = snapshots_.find(query);
   if (found != snapshots_.end() && found->second.list) return ServedList{found->second.list, true};
   return ServedList{std::make_shared<const HotList>("[]"), true};
+}
+
+void HotLists::delay_retry(const ListQuery& query, Clock::time_point now, milliseconds delay) {
+  Snapshot& snapshot = snapshots_[query];
+  snapshot.taken_at = now;
+  snapshot.retry_at = now + delay;
 }
 
 std::shared_ptr<const HotList> HotLists::store_snapshot(const ListQuery& query, CachedList stored,
@@ -154,6 +188,7 @@ std::shared_ptr<const HotList> HotLists::store_snapshot(const ListQuery& query, 
   Snapshot& snapshot = snapshots_[query];
   snapshot.list = list;
   snapshot.taken_at = now;
+  snapshot.retry_at = {};
   snapshot.fresh_until =
       now + std::min(settings_.list.worker_ttl, stored.expires_in.value_or(settings_.list.worker_ttl));
   snapshot.usable = generation == generation_;
@@ -187,15 +222,16 @@ Task<Result<ServedList>> HotLists::build_at(const ListQuery& query, UnixSeconds 
 // --- building: rank → load cards → render
 
 Task<Result<HotLists::BuiltList>> HotLists::build(const ListQuery& query, UnixSeconds at) {
-  const bool is_current = query.mode == ViewsMode::kCurrent;
-  auto ranking = is_current ? scan_buckets(query, at) : scan_rank(query, kNoMaximum);
-  FRESHET_CO_TRY(scored, co_await ranking);
   BuiltList out;
+  const bool is_current = query.mode == ViewsMode::kCurrent;
+  auto ranking = is_current ? scan_buckets(query, at) : scan_rank(query, kNoMaximum, out.has_pages);
+  FRESHET_CO_TRY(scored, co_await ranking);
   // Articles leave the engagement rank below list.min_score, and only viewed ones enter trending.
   if (scored->empty() && query.model->is_computed() && query.window.count() == 0) {
     ListQuery newest = query;
     newest.model = &kNewestItems;
-    FRESHET_CO_TRY(items, co_await scan_rank(newest, static_cast<double>(unix_s(std::min(at, wall_now())))));
+    FRESHET_CO_TRY(items, co_await scan_rank(newest, static_cast<double>(unix_s(std::min(at, wall_now()))),
+                                             out.has_pages));
     scored = std::move(items);
     out.below_floor = !scored->empty();
   }
@@ -217,19 +253,21 @@ Task<Result<HotLists::BuiltList>> HotLists::build(const ListQuery& query, UnixSe
   co_return out;
 }
 
-Task<Result<std::vector<ScoredItem>>> HotLists::scan_rank(const ListQuery& query, double max_score) {
+Task<Result<std::vector<ScoredItem>>> HotLists::scan_rank(const ListQuery& query, double max_score,
+                                                          bool& has_pages) {
   std::vector<ScoredItem> best;
   std::set<std::string, std::less<>> seen;  // the rank may move between two pages
   std::optional<RankCursor> from = RankCursor();
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
   while (from && best.size() < kMaxListSize) {
-    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
+    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, kOverBudget);
     FRESHET_CO_TRY(page, co_await hot_.rank_page(query, std::move(*from), std::int64_t{kMaxListSize}));
     for (ScoredItem& item : page->items) {
       if (best.size() == kMaxListSize || item.score > max_score) continue;
       if (seen.insert(item.item.str()).second) best.push_back(std::move(item));
     }
     from = std::move(page->next);
+    has_pages = has_pages || from;
   }
   co_return best;
 }

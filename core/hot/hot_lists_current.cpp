@@ -31,13 +31,18 @@ Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag_key
 }  // namespace
 
 Task<Result<std::vector<ScoredItem>>> HotLists::scan_buckets(const ListQuery& query, UnixSeconds now) {
+  if (!query.tag.empty()) {
+    // Requests may name any tag, and without eligible articles every bucket is read to its end.
+    FRESHET_CO_TRY(has_items, co_await hot_.has_items(query.tag));
+    if (!*has_items) co_return std::vector<ScoredItem>();
+  }
   FRESHET_CO_TRY(buckets, co_await hot_.buckets());
   std::optional<UnixSeconds> from;
   if (query.window.count() > 0) from = now - query.window;
   ThresholdTopK top(*buckets, kMaxListSize, now, settings_.views, from);
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
   while (const auto read = top.next_read()) {
-    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
+    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, kOverBudget);
     FRESHET_CO_TRY(heads, co_await hot_.bucket_heads(read->buckets, read->offset, read->count));
     std::vector<CurrentMember> members;
     members.reserve(heads->size());

@@ -42,7 +42,9 @@ class RedisHotStore final : public HotStore {
   Result<void> spool_view(const ViewEvent& event) override;
   Task<Result<CachedList>> cached_list(const ListQuery& query) override;
   void store_list(const ListQuery& query, const CachedList& built) override;
+  void mark_list_slow(const ListQuery& query) override;
   Task<Result<RankPage>> rank_page(const ListQuery& query, RankCursor from, std::int64_t count) override;
+  Task<Result<bool>> has_items(const TagName& tag) override;
   Task<Result<std::vector<BucketUpperBound>>> buckets() override;
   Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<BucketName>& buckets,
                                                        std::int64_t offset, std::int64_t count) override;

@@ -22,6 +22,7 @@ constexpr std::int64_t kMaxSmallSet = 1000;
 // Begins a stored list that is below the floor, which the list's own key must say: another process
 // may replace list and metadata during a read.
 constexpr char kBelowFloor = ' ';
+constexpr std::string_view kSlow = "slow";  // value of a lock: the last build ran out of time
 
 std::string exclusive_min(std::int64_t score) { return "(" + std::to_string(score); }
 
@@ -246,9 +247,15 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   }
   Pipeline lock;
   lock.add("SET", keys_.list_lock(query), now, "NX", "PX", redis::kListLockTtl.count());
-  FRESHET_CO_TRY(locked, co_await redis::run_one(redis_, lock));
-  out.freshness = locked->is_nil() ? CachedList::Freshness::kStale : CachedList::Freshness::kMustBuild;
-  if (out.freshness == CachedList::Freshness::kMustBuild) out.built_ms = now;
+  lock.add("GET", keys_.list_lock(query));
+  FRESHET_CO_TRY(locked, co_await redis::run_all(redis_, lock));
+  if (!(*locked)[0].is_nil()) {
+    out.freshness = CachedList::Freshness::kMustBuild;
+    out.built_ms = now;
+  } else {
+    const bool is_slow = (*locked)[1].text() == kSlow;
+    out.freshness = is_slow ? CachedList::Freshness::kTooSlow : CachedList::Freshness::kStale;
+  }
   co_return out;
 }
 
@@ -264,6 +271,12 @@ void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) 
       .arg(built.epoch)
       .arg(settings_.list.ttl.count());
   // If lost, the lock expires and another process rebuilds the list.
+  writers_.write_queue.post(std::move(out));
+}
+
+void RedisHotStore::mark_list_slow(const ListQuery& query) {
+  Pipeline out;
+  out.add("SET", keys_.list_lock(query), kSlow, "PX", kSlowListTtl.count());
   writers_.write_queue.post(std::move(out));
 }
 
@@ -300,6 +313,15 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, RankCurs
 }
 
 // --- mode = current
+
+Task<Result<bool>> RedisHotStore::has_items(const TagName& tag) {
+  Pipeline count;
+  for (const redis::PartitionKeys& each : keys_.partitions())
+    count.add("SCARD", each.tagged_items(tag.view()));
+  FRESHET_CO_TRY(counts, co_await redis::run_all(redis_, count));
+  co_return std::any_of(counts->begin(), counts->end(),
+                        [](const redis::Reply& each) { return each.integer().value_or(1) > 0; });
+}
 
 Task<Result<std::vector<BucketUpperBound>>> RedisHotStore::buckets() {
   Pipeline command;

@@ -112,12 +112,15 @@ struct ScoredItem {
   double score = 0;  // as stored in the rank; for mode = current as served
 };
 
+// How long a list is not built again after a build that exceeded gateway.request_budget.
+inline constexpr milliseconds kSlowListTtl{10'000};
+
 // The list cached in Redis, shared by all workers.
 struct CachedList {
-  enum class Freshness { kFresh, kStale, kMustBuild } freshness = Freshness::kMustBuild;
+  enum class Freshness { kFresh, kStale, kMustBuild, kTooSlow } freshness = Freshness::kMustBuild;
   // kFresh: built within the current rebuild interval. kStale: older; another process is rebuilding
   // it. kMustBuild: this caller holds the short lock and must rebuild it; json may hold the old
-  // list until then.
+  // list until then. kTooSlow: as kStale, but the last build ran out of time: do not build.
   std::string json;          // empty if there is none or it contains an item hidden since
   bool below_floor = false;  // as HotList::below_floor()
   std::int64_t built_ms = 0;
@@ -188,11 +191,16 @@ class HotStore {
   virtual Task<Result<CachedList>> cached_list(const ListQuery& query) = 0;
   // Replaces the cached list and releases the lock, asynchronously.
   virtual void store_list(const ListQuery& query, const CachedList& built) = 0;
+  // Replaces the lock, asynchronously: cached_list() returns kTooSlow to all processes for
+  // kSlowListTtl.
+  virtual void mark_list_slow(const ListQuery& query) = 0;
   // Up to `count` members of the query's rank from the cursor on, without embargoed items. 2 RTT;
   // with a window or a tag 4, or up to 9 in a long rank (which read at most 2,000 members per
   // page). In a cluster 2 more if one partition holds many of them. kNewestItems includes older
   // items of a tag with at most 1,000 items, for 1 more.
   virtual Task<Result<RankPage>> rank_page(const ListQuery& query, RankCursor from, std::int64_t count) = 0;
+  // Returns whether any item has the tag. 1 RTT.
+  virtual Task<Result<bool>> has_items(const TagName& tag) = 0;
   // All buckets of mode = current. 1 RTT.
   virtual Task<Result<std::vector<BucketUpperBound>>> buckets() = 0;
   // The `count` members with the highest totals of each bucket, with their publish times. 2 RTT;

@@ -241,7 +241,7 @@ class Keys {
   std::string list(const hot::ListQuery& query) const;
   // Hash; list.ttl
   std::string list_meta(const hot::ListQuery& query) const;
-  // String; kListLockTtl
+  // String; kListLockTtl, or hot::kSlowListTtl after a build that ran out of time
   std::string list_lock(const hot::ListQuery& query) const;
 
   // --- Keys of one reader's feed

@@ -20,7 +20,10 @@ class FakeHotStore final : public hot::HotStore {
   hot::CachedList cached;                     // the list cached in Redis
   std::vector<hot::ScoredItem> rank, newest;  // newest: by publish time
   std::vector<hot::BucketMember> members;     // for mode = current
-  int cached_reads = 0, pages = 0, stored = 0, spooled = 0;
+  int empty_pages = 0;                        // of a rank, before the members
+  bool tag_has_items = true;
+  int bucket_reads = 0;
+  int cached_reads = 0, pages = 0, stored = 0, marked_slow = 0, spooled = 0;
   std::vector<std::coroutine_handle<>> held;  // suspended callers of cached_list() while `hold`
   bool hold = false;
 
@@ -48,12 +51,18 @@ class FakeHotStore final : public hot::HotStore {
     cached = built;
     cached.freshness = hot::CachedList::Freshness::kFresh;
   }
-  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery& query, hot::RankCursor, std::int64_t) override {
+  void mark_list_slow(const hot::ListQuery&) override { ++marked_slow; }
+  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery& query, hot::RankCursor from,
+                                        std::int64_t) override {
     ++pages;
+    const std::int64_t read = from.empty() ? 0 : from.front();
+    if (read < empty_pages) co_return hot::RankPage{{}, hot::RankCursor{read + 1}};
     co_return hot::RankPage{query.model == &hot::kNewestItems ? newest : rank, std::nullopt};
   }
+  Task<Result<bool>> has_items(const TagName&) override { co_return tag_has_items; }
   // Each member is the only one of its hour.
   Task<Result<std::vector<hot::BucketUpperBound>>> buckets() override {
+    ++bucket_reads;
     std::vector<hot::BucketUpperBound> out;
     for (const hot::BucketMember& each : members) out.push_back({{hour_of(each)}, each.total});
     co_return out;

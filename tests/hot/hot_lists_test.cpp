@@ -236,3 +236,129 @@ TEST_CASE("Concurrent requests without a snapshot share one refresh", "[lists]")
   CHECK(served == 50);
   CHECK(f.hot.cached_reads == 1);
 }
+
+TEST_CASE("A list that takes too long to build is not built again for ten seconds", "[lists]") {
+  Fixture f;
+  f.settings.gateway.request_budget = milliseconds(-1);  // every build runs out of time
+  const bool has_lock = GENERATE(true, false);
+  f.hot.cached = {has_lock ? CachedList::Freshness::kMustBuild : CachedList::Freshness::kStale, "", false, 0,
+                  "1"};
+  for (const milliseconds after : {milliseconds(0), milliseconds(1), milliseconds(9999)}) {
+    const auto served = f.get(after);
+    REQUIRE(served);
+    CHECK(served->degraded);
+    CHECK(served->list->first(10) == "[]");
+  }
+  CHECK(f.hot.cached_reads == 1);
+  CHECK(f.hot.marked_slow == (has_lock ? 1 : 0));
+  f.settings.gateway.request_budget = seconds(200);
+  f.hot.rank = {{ItemId::trusted("a"), 3.0}};
+  const auto served = f.get(seconds(10));
+  REQUIRE(served);
+  CHECK_FALSE(served->degraded);
+  CHECK(served->list->size() == 1);
+}
+
+TEST_CASE("A list that is too slow for another process is not built, but an old one is served", "[lists]") {
+  Fixture f;
+  f.hot.rank = {{ItemId::trusted("a"), 3.0}};
+  f.hot.cached = {CachedList::Freshness::kTooSlow, "", false, 0, "1"};
+  for (const milliseconds after : {milliseconds(0), milliseconds(999)}) {
+    const auto served = f.get(after);
+    REQUIRE(served);
+    CHECK(served->degraded);
+    CHECK(served->list->first(10) == "[]");
+  }
+  CHECK(f.hot.pages == 0);
+  CHECK(f.hot.cached_reads == 1);
+  CHECK(f.hot.marked_slow == 0);
+  f.hot.cached.json = kTwoItems;
+  const auto old = f.get(seconds(1));
+  REQUIRE(old);
+  CHECK_FALSE(old->degraded);
+  CHECK(old->list->size() == 2);
+  f.lists.invalidate(false);  // an item was hidden
+  f.hot.cached.json = "";
+  const auto after = f.get(seconds(2));
+  REQUIRE(after);
+  CHECK(after->degraded);
+  CHECK(after->list->size() == 0);
+}
+
+TEST_CASE("While a list is too slow to build, its snapshot is served unless an item was hidden", "[lists]") {
+  Fixture f;
+  f.set_cached_list(kTwoItems);
+  f.get();
+  f.settings.gateway.request_budget = milliseconds(-1);
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+  f.get(seconds(2));
+  const auto old = f.get(seconds(3));
+  REQUIRE(old);
+  CHECK(old->degraded);
+  CHECK(old->list->size() == 2);
+  f.lists.invalidate(false);
+  const auto after = f.get(seconds(4));
+  REQUIRE(after);
+  CHECK(after->degraded);
+  CHECK(after->list->size() == 0);
+  CHECK(f.hot.cached_reads == 2);
+}
+
+TEST_CASE("A worker stores a limited number of lists with a tag or a window in Redis", "[lists]") {
+  Fixture f;
+  bool is_memory_scarce = false;
+  HotLists lists(f.hot, f.cards, f.settings, [&] { return is_memory_scarce; });
+  f.hot.rank = {{ItemId::trusted("a"), 3.0}};
+  int number = 0;
+  const auto get = [&](hot::ListQuery query, milliseconds after) {
+    f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+    const auto served = run_ready(lists.get(query, f.start + after));
+    REQUIRE(served);
+    CHECK_FALSE(served->degraded);
+    CHECK(served->list->size() == 1);
+  };
+  const auto get_tag = [&](milliseconds after) {
+    get({&hot::kViewsModel, {}, {}, TagName::trusted("tag" + std::to_string(++number))}, after);
+  };
+  const int limit = static_cast<int>(hot::kMaxFilteredStores);
+  get({&hot::kViewsModel, {}, seconds{86400}, {}}, milliseconds(0));
+  for (int i = 0; i < limit + 50; ++i) get_tag(milliseconds(i));
+  CHECK(f.hot.stored == limit);
+  get({}, seconds(30));  // the list of all articles is not limited
+  CHECK(f.hot.stored == limit + 1);
+  get_tag(f.settings.list.ttl);  // the first store is as old as a list in Redis becomes
+  CHECK(f.hot.stored == limit + 2);
+  get_tag(f.settings.list.ttl + milliseconds(500));
+  CHECK(f.hot.stored == limit + 3);
+
+  is_memory_scarce = true;
+  get_tag(f.settings.list.ttl + milliseconds(600));
+  CHECK(f.hot.stored == limit + 3);
+  get({}, seconds(120));
+  CHECK(f.hot.stored == limit + 4);
+}
+
+TEST_CASE("An empty list of a tag is stored only if it took several pages of a rank", "[lists]") {
+  Fixture f;
+  f.hot.empty_pages = GENERATE(0, 1);
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+  const hot::ListQuery query{&hot::kViewsModel, {}, seconds{86400}, TagName::trusted("t")};
+  const auto served = run_ready(f.lists.get(query, f.start));
+  REQUIRE(served);
+  CHECK_FALSE(served->degraded);
+  CHECK(served->list->first(10) == "[]");
+  CHECK(f.hot.stored == f.hot.empty_pages);
+}
+
+TEST_CASE("The current list of a tag that no item has reads no bucket", "[lists]") {
+  Fixture f;
+  f.hot.tag_has_items = GENERATE(true, false);
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+  f.hot.members = {{ItemId::trusted("a"), 3, wall_now() - seconds{1}}};
+  const hot::ListQuery query{&hot::kViewsModel, hot::ViewsMode::kCurrent, {}, TagName::trusted("t")};
+  const auto served = run_ready(f.lists.get(query, f.start));
+  REQUIRE(served);
+  CHECK_FALSE(served->degraded);
+  CHECK(served->list->first(10) == "[]");
+  CHECK(f.hot.bucket_reads == (f.hot.tag_has_items ? 1 : 0));
+}

@@ -261,6 +261,27 @@ TEST_CASE_METHOD(ListFixture, "the lock of a killed builder expires", "[lists]")
   CHECK(ttl_ms <= 1000);
 }
 
+TEST_CASE_METHOD(ListFixture, "a list that is too slow to build is not built by any process", "[lists]") {
+  const auto built = cached();
+  REQUIRE(built.freshness == State::kMustBuild);
+  hot->mark_list_slow({});
+  CHECK(cached().freshness == State::kTooSlow);
+  const auto ttl_ms = command("PTTL", keys().list_lock({})).integer().value_or(0);
+  CHECK(ttl_ms > 1000);
+  CHECK(ttl_ms <= 10'000);
+}
+
+TEST_CASE_METHOD(ListFixture, "a tag has items once one was put with it", "[lists]") {
+  partitions = GENERATE(1U, 16U);
+  open();
+  CHECK(run_sync(hot->has_items(TagName::trusted("t"))) == false);
+  auto one = item("a", now());
+  one.tags = {TagName::trusted("t")};
+  put(one);
+  CHECK(run_sync(hot->has_items(TagName::trusted("t"))) == true);
+  CHECK(run_sync(hot->has_items(TagName::trusted("other"))) == false);
+}
+
 TEST_CASE_METHOD(ListFixture, "each query has its own list", "[lists]") {
   std::set<std::string> names;
   std::vector<hot::ListQuery> queries{{}, engagement_query()};
