@@ -148,20 +148,38 @@ std::int64_t ExactTop::next_range_begin(const Range& searched) const {
   return searched.begin - static_cast<std::int64_t>(std::min(reach, 1e12)) - 1;
 }
 
-// Adds the matches of the range's items that are in memory, and moves its begin to the oldest of
-// these. False if there are none in memory.
+// Adds the matches of the range's items that are in memory, and moves its begin to where this
+// stopped. False if there are none in memory.
 bool ExactTop::match_recent(Range& range) {
   if (recent_ == nullptr) return false;
   const std::int64_t begin = std::max(oldest_, range.begin);
   const std::int64_t since = recent_->load_since(begin);
   if (since >= std::min(range.end, now_ + 1)) return false;
   const Range known{std::max(begin, since), std::min(range.end, now_ + 1)};
-  const auto matches = recent_->match(query_.alternatives, known.begin, known.end, deadline_);
-  if (!matches) {
-    recent_ = nullptr;
-    return false;
-  }
-  range = known;
+  // Parts, the newest first: their best results raise the weight that older items need.
+  Range part{known.end, known.end};
+  std::int64_t width = first_range_width() + std::max<std::int64_t>(0, known.end - 1 - newest_);
+  do {
+    part = {std::max(known.begin, part.begin - width), part.begin};
+    width *= 2;
+    if (!match_part(part)) {
+      recent_ = nullptr;
+      if (part.end == known.end) return false;
+      part.begin = part.end;
+      break;
+    }
+  } while (part.begin > known.begin && !can_stop_before(part.begin));
+  range = {part.begin, known.end};
+  return true;
+}
+
+// False if the part cannot be matched in memory.
+bool ExactTop::match_part(const Range& range) {
+  const double min_weight =
+      is_full_ ? nth_score_ * kBoundTolerance / max_decay_before(range.end) - query_.base : 0;
+  const auto matches = recent_->match(query_.alternatives, range.begin, range.end, min_weight, deadline_);
+  if (!matches) return false;
+  const std::size_t hits_before = hits_.size();
   const std::int64_t width = (range.end - range.begin) / kDecaySteps + 1;
   const std::vector<double> bounds = decay_bounds(range, width);
   using Match = search::RecentIndex::Match;
@@ -182,7 +200,7 @@ bool ExactTop::match_recent(Range& range) {
   }
   for (const auto& [score, match] : scored)
     hits_.push_back({score, match->published, copy_id(search::parse_order_key(match->order_key).item)});
-  keep_best_hits();
+  keep_best_hits(hits_before);
   return true;
 }
 
@@ -219,6 +237,7 @@ void ExactTop::search_range(const Range& range) {
 // Adds matches to hits_. Returns the lowest weight among them.
 double ExactTop::add_hits(const Xapian::MSet& matches) {
   double lowest_weight = 0;
+  const std::size_t hits_before = hits_.size();
   for (auto each = matches.begin(); each != matches.end(); ++each) {
     lowest_weight = each.get_weight();
     const std::string key = order_key_of(each);
@@ -228,7 +247,7 @@ double ExactTop::add_hits(const Xapian::MSet& matches) {
     if (!is_full_ || score >= nth_score_ * kBoundTolerance)
       hits_.push_back({score, published, copy_id(read.item)});
   }
-  keep_best_hits();
+  keep_best_hits(hits_before);
   return lowest_weight;
 }
 
@@ -238,17 +257,22 @@ std::string_view ExactTop::copy_id(std::string_view id) {
   return {copy, id.size()};
 }
 
-// Removes hits that are not among the best `wanted_` of hits and newest items.
-void ExactTop::keep_best_hits() {
-  std::unordered_set<std::string_view> matched;
+// Call after hits_ has grown from `known` items. Removes hits that are not among the best `wanted_`
+// of hits and newest items.
+void ExactTop::keep_best_hits(std::size_t known) {
+  if (!newest_hits_.empty()) {  // a hit replaces the same item without its match
+    const std::int64_t oldest = newest_hits_.back().published;
+    std::unordered_set<std::string_view> matched;
+    for (std::size_t i = known; i < hits_.size(); ++i) {
+      if (hits_[i].published >= oldest) matched.insert(hits_[i].item);
+    }
+    if (!matched.empty())
+      std::erase_if(newest_hits_, [&](const Hit& each) { return matched.contains(each.item); });
+  }
   std::vector<const Hit*> all;
   all.reserve(hits_.size() + newest_hits_.size());
-  for (const Hit& each : hits_) {
-    if (newest_hits_.empty() || matched.insert(each.item).second) all.push_back(&each);
-  }
-  for (const Hit& each : newest_hits_) {
-    if (!matched.contains(each.item)) all.push_back(&each);
-  }
+  for (const Hit& each : hits_) all.push_back(&each);
+  for (const Hit& each : newest_hits_) all.push_back(&each);
   is_full_ = all.size() >= wanted_;
   if (!is_full_) return;
   const auto nth = all.begin() + static_cast<std::ptrdiff_t>(wanted_) - 1;
@@ -274,17 +298,11 @@ void ExactTop::load_newest() {
     take(uncached_newest_.items);
     throw;
   }
-  keep_best_hits();
+  keep_best_hits(hits_.size());
 }
 
 void ExactTop::add_newest_to_hits() {
-  std::unordered_set<std::string_view> matched;
-  if (!newest_hits_.empty()) {
-    for (const Hit& each : hits_) matched.insert(each.item);
-  }
-  for (const Hit& each : newest_hits_) {
-    if (!matched.contains(each.item)) hits_.push_back(each);
-  }
+  hits_.insert(hits_.end(), newest_hits_.begin(), newest_hits_.end());
   newest_hits_.clear();
 }
 

@@ -85,10 +85,11 @@ class ExactTop {
 
   void collect_scored();
   bool match_recent(Range& range);
+  bool match_part(const Range& range);
   std::vector<double> decay_bounds(const Range& range, std::int64_t width) const;
   void search_range(const Range& range);
   double add_hits(const Xapian::MSet& matches);
-  void keep_best_hits();
+  void keep_best_hits(std::size_t known);
   std::string_view copy_id(std::string_view id);
   void load_newest();
   void add_newest_to_hits();

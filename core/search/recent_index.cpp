@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "core/search/search_schema.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr std::size_t kMaxTerms = 8192;
 // If more of a slice's items have changed, reading all of them again is faster.
 constexpr std::size_t kMaxChanges = 2000;
+// Postings that are read in the time in which one is looked up.
+constexpr std::size_t kLookupCost = 16;
 
 std::int64_t to_unix(UnixSeconds at) { return at.time_since_epoch().count(); }
 
@@ -278,76 +281,131 @@ double RecentIndex::highest_weight(const std::vector<WeightedTerm>& terms) {
   return sum;
 }
 
+// The terms in descending order of weight.
+std::vector<RecentIndex::QueryTerm> RecentIndex::by_weight(const std::vector<WeightedTerm>& terms) {
+  std::vector<QueryTerm> out;
+  out.reserve(terms.size());
+  for (const WeightedTerm& each : terms) {
+    Term& term = find_term(each.name);  // references into terms_ stay valid
+    out.push_back(
+        {&each.name, &term, term_weight(static_cast<double>(frequency(each.name, term)), each.factor), 0});
+  }
+  std::sort(out.begin(), out.end(),
+            [](const QueryTerm& a, const QueryTerm& b) { return a.weight > b.weight; });
+  double following = 0;
+  for (auto each = out.rbegin(); each != out.rend(); ++each) {
+    each->following = following;
+    following += each->weight;
+  }
+  return out;
+}
+
 std::optional<std::vector<RecentIndex::Match>> RecentIndex::match(const std::vector<WeightedTerm>& terms,
                                                                   std::int64_t begin, std::int64_t end,
+                                                                  double min_weight,
                                                                   const SearchDeadline* deadline) {
-  std::vector<Match> matches;
-  std::vector<std::uint32_t> matched;
-  const double per_length = average_length_ > 0 ? 1 / average_length_ : 0;
-  std::vector<Term*> loaded;  // references into terms_ stay valid
-  std::vector<double> weights;
-  for (const WeightedTerm& each : terms) {
-    loaded.push_back(&find_term(each.name));
-    weights.push_back(term_weight(static_cast<double>(frequency(each.name, *loaded.back())), each.factor));
+  if (!matched_.empty()) {  // the last search ran out of memory
+    for (Slice& each : slices_) each.weights.clear();
+    matched_.clear();
   }
+  std::vector<Match> matches;
+  const std::vector<QueryTerm> query = by_weight(terms);
   for (std::size_t i = slices_.size(); i-- > 0;) {
-    Slice& slice = slices_[i];
+    const Slice& slice = slices_[i];
     if (to_unix(slice.slice.begin) >= end) continue;
-    const Items& items = slice.items;
-    if (items.since == kNone) break;
-    const auto oldest =
-        std::partition_point(items.all.begin(), items.all.begin() + static_cast<std::ptrdiff_t>(items.sorted),
-                             [&](const Item& each) { return each.published < begin; });
-    const auto first = static_cast<std::uint32_t>(oldest - items.all.begin());
-    const std::uint32_t first_posting = first << kFrequencyBits;
-    for (std::size_t at = 0; at < terms.size(); ++at) {
+    if (slice.items.since == kNone) break;
+    for (const QueryTerm& each : query) {
       if (deadline != nullptr) deadline->check();
-      if (!load_postings(terms[at].name, *loaded[at], i)) return std::nullopt;
+      if (!load_postings(*each.name, *each.term, i)) return std::nullopt;
     }
-    slice.weights.resize(items.all.size(), -1.0);
-    matched.clear();
-    matched.reserve(items.all.size());
-    // Nothing is thrown from here to the end of the slice, or weights would remain.
-    for (std::size_t at = 0; at < terms.size(); ++at) {
-      const double weight = weights[at];
-      const auto& postings = loaded[at]->slices[i].postings;
-      for (auto posting = postings.rbegin(); posting != postings.rend() && *posting >= first_posting;
-           ++posting) {
-        const std::uint32_t item = *posting >> kFrequencyBits;
-        const double frequency_in_item = *posting & kMaxFrequency;
-        double& sum = slice.weights[item];
-        if (sum < 0) {
-          sum = 0;
-          matched.push_back(item);
-        }
-        const double length = std::max(items.lengths[item] * per_length, 0.5);
-        sum += weight * (frequency_in_item / (length * 0.5 + 0.5 + frequency_in_item));
-      }
-    }
-    for (const std::uint32_t number : matched) {
-      const Item& item = items.all[number];
-      const double weight = std::exchange(slice.weights[number], -1.0);
-      if (item.document == 0 || item.published < begin || item.published >= end) continue;
-      matches.push_back(
-          {weight, item.published, std::string_view(items.keys).substr(item.key_offset, item.key_bytes)});
-    }
+    match_slice(i, query, begin, end, min_weight, matches);
     if (to_unix(slice.slice.begin) <= begin) break;
   }
   return matches;
 }
 
-// Forgets the half of the terms that was not used for longest.
+// Terms are added in descending order of weight. Once an item with only the remaining terms would
+// weigh too little, these are added to the items found so far, of which ever fewer can weigh enough.
+void RecentIndex::match_slice(std::size_t index, const std::vector<QueryTerm>& terms, std::int64_t begin,
+                              std::int64_t end, double min_weight, std::vector<Match>& out) {
+  Slice& slice = slices_[index];
+  const Items& items = slice.items;
+  const auto first_since = [&](std::int64_t published) {
+    const auto sorted_end = items.all.begin() + static_cast<std::ptrdiff_t>(items.sorted);
+    const auto found = std::partition_point(items.all.begin(), sorted_end,
+                                            [&](const Item& each) { return each.published < published; });
+    return static_cast<std::size_t>(found - items.all.begin());
+  };
+  const std::size_t first = first_since(begin), last = first_since(end);
+  using Postings = std::span<const std::uint32_t>;
+  const auto from_item = [](Postings postings, std::size_t item) {
+    const auto found = std::partition_point(
+        postings.begin(), postings.end(), [&](std::uint32_t each) { return each >> kFrequencyBits < item; });
+    return postings.subspan(static_cast<std::size_t>(found - postings.begin()));
+  };
+  const double per_length = average_length_ > 0 ? 1 / average_length_ : 0;
+  const auto add = [&](double weight, std::uint32_t posting) {
+    const double frequency_in_item = posting & kMaxFrequency;
+    const double length = std::max(items.lengths[posting >> kFrequencyBits] * per_length, 0.5);
+    slice.weights[posting >> kFrequencyBits] +=
+        weight * (frequency_in_item / (length * 0.5 + 0.5 + frequency_in_item));
+  };
+  const auto drop_below = [&](double weight) {
+    std::erase_if(matched_, [&](std::uint32_t item) {
+      if (slice.weights[item] >= weight) return false;
+      slice.weights[item] = -1;
+      return true;
+    });
+  };
+
+  slice.weights.resize(items.all.size(), -1.0);
+  matched_.reserve(items.all.size());
+  for (const QueryTerm& term : terms) {
+    const Postings all = term.term->slices[index].postings;
+    const Postings unsorted = from_item(all, items.sorted), since_begin = from_item(all, first);
+    const Postings in_range = since_begin.first(since_begin.size() - from_item(since_begin, last).size());
+    const bool is_enough = term.weight + term.following >= min_weight;
+    if (!is_enough && matched_.size() * kLookupCost < in_range.size()) {
+      for (const std::uint32_t item : matched_) {
+        const Postings found = from_item(all, item);
+        if (!found.empty() && found.front() >> kFrequencyBits == item) add(term.weight, found.front());
+      }
+    } else {
+      for (const Postings part : {in_range, unsorted}) {
+        for (const std::uint32_t posting : part) {
+          const std::uint32_t item = posting >> kFrequencyBits;
+          if (slice.weights[item] < 0) {
+            if (!is_enough) continue;
+            slice.weights[item] = 0;
+            matched_.push_back(item);
+          }
+          add(term.weight, posting);
+        }
+      }
+    }
+    if (min_weight > 0) drop_below(min_weight - term.following);
+  }
+  for (; !matched_.empty(); matched_.pop_back()) {
+    const Item& item = items.all[matched_.back()];
+    const double weight = std::exchange(slice.weights[matched_.back()], -1.0);
+    if (item.document == 0 || item.published < begin || item.published >= end) continue;
+    out.push_back(
+        {weight, item.published, std::string_view(items.keys).substr(item.key_offset, item.key_bytes)});
+  }
+}
+
+// Forgets the terms that were not used for longest, until there is room for an eighth more.
 void RecentIndex::forget_old_terms() {
-  std::vector<std::uint64_t> uses;
-  uses.reserve(terms_.size());
-  for (const auto& [name, term] : terms_) uses.push_back(term.last_used);
-  const auto middle = uses.begin() + static_cast<std::ptrdiff_t>(uses.size() / 2);
-  std::nth_element(uses.begin(), middle, uses.end());
-  std::erase_if(terms_, [&](const auto& each) {
-    if (each.second.last_used > *middle) return false;
-    for (const TermSlice& in_slice : each.second.slices) postings_ -= in_slice.postings.size();
-    return true;
-  });
+  std::vector<const std::pair<const std::string, Term>*> oldest_first;
+  oldest_first.reserve(terms_.size());
+  for (const auto& each : terms_) oldest_first.push_back(&each);
+  std::sort(oldest_first.begin(), oldest_first.end(),
+            [](const auto* a, const auto* b) { return a->second.last_used < b->second.last_used; });
+  for (const auto* each : oldest_first) {
+    if (postings_ <= limits_.postings / 8 * 7 && terms_.size() <= kMaxTerms / 8 * 7) return;
+    for (const TermSlice& in_slice : each->second.slices) postings_ -= in_slice.postings.size();
+    terms_.erase(terms_.find(each->first));
+  }
 }
 
 }  // namespace freshet::search

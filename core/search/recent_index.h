@@ -46,7 +46,7 @@ class RecentIndex {
  public:
   struct Limits {
     std::size_t items = 1 << 17;      // 60 bytes and the id, each
-    std::size_t postings = 1 << 20;   // 4 bytes each
+    std::size_t postings = 1 << 21;   // 4 bytes each
     std::size_t loaded_items = 4096;  // by one search; about 3 µs each
   };
   explicit RecentIndex(Limits limits) : limits_(limits) {}
@@ -64,10 +64,14 @@ class RecentIndex {
   // which all items are in memory, which may be later than `begin`; kNone if there are none.
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   std::int64_t load_since(std::int64_t begin);
-  // The items published in [begin, end) that have at least one of the terms, in no particular
-  // order. nullopt if a term cannot be held in memory. REQUIRES: begin ≥ the last load_since().
+  // The items published in [begin, end) that have at least one of the terms and weigh at least
+  // `min_weight`, in no particular order. The higher it is, the fewer postings are read: items that
+  // have only terms whose weights add up to less are skipped ("MaxScore": Turtle and Flood, Query
+  // evaluation: strategies and optimizations, 1995). nullopt if a term cannot be held in memory.
+  // REQUIRES: begin ≥ the last load_since().
   std::optional<std::vector<Match>> match(const std::vector<WeightedTerm>& terms, std::int64_t begin,
-                                          std::int64_t end, const SearchDeadline* deadline);
+                                          std::int64_t end, double min_weight,
+                                          const SearchDeadline* deadline);
   // An upper bound of the weight of any item.
   double highest_weight(const std::vector<WeightedTerm>& terms);
 
@@ -129,6 +133,16 @@ class RecentIndex {
     std::uint64_t last_used = 0;
   };
 
+  struct QueryTerm {
+    const std::string* name;
+    Term* term;
+    double weight;     // upper bound of what it adds to an item
+    double following;  // the same for the terms after it
+  };
+  std::vector<QueryTerm> by_weight(const std::vector<WeightedTerm>& terms);
+  void match_slice(std::size_t slice, const std::vector<QueryTerm>& terms, std::int64_t begin,
+                   std::int64_t end, double min_weight, std::vector<Match>& out);
+
   static void set_items(Slice& slice, Items items);
   bool can_load(const Slice& slice) const;
   void load_some(Slice& slice, std::int64_t begin);
@@ -149,7 +163,8 @@ class RecentIndex {
   std::unordered_map<std::string, Term> terms_;
   std::size_t postings_ = 0;  // in memory
   std::uint64_t searches_ = 0;
-  std::size_t allowance_ = 0;  // items that this search may still load
+  std::size_t allowance_ = 0;           // items that this search may still load
+  std::vector<std::uint32_t> matched_;  // used by match_slice()
 };
 
 }  // namespace freshet::search

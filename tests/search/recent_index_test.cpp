@@ -36,9 +36,9 @@ struct Fixture : IndexFixture {
   }
   // Matches the items that were published since `begin`.
   Weights match(const std::vector<search::WeightedTerm>& terms, UnixSeconds begin,
-                UnixSeconds end = kNow + seconds{1}) {
+                UnixSeconds end = kNow + seconds{1}, double min_weight = 0) {
     load(begin);
-    const auto matches = recent.match(terms, unix_time(begin), unix_time(end), nullptr);
+    const auto matches = recent.match(terms, unix_time(begin), unix_time(end), min_weight, nullptr);
     REQUIRE(matches.has_value());
     Weights out;
     for (const RecentIndex::Match& each : *matches) {
@@ -95,6 +95,44 @@ TEST_CASE_METHOD(Fixture, "weights are those of Xapian, whatever the frequencies
   double highest = 0;
   for (const auto& [name, weight] : got) highest = std::max(highest, weight);
   CHECK(recent.highest_weight(terms) >= highest);
+}
+
+TEST_CASE_METHOD(Fixture, "matches below a weight are left out, and no others", "[recent]") {
+  const UnixSeconds newest = kNow, oldest = kNow - 6 * kDay;
+  RandomItems random(8);
+  std::vector<items::Item> items(600);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i] = random.next();
+    items[i].published_at = newest - seconds{static_cast<std::int64_t>(i * 37 % 600) * 800};
+  }
+  put({items.begin(), items.begin() + 500});
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex();
+  load(oldest);
+  put({items.begin() + 500, items.end()});  // kept behind the others, in no order
+  const std::vector<search::WeightedTerm> terms{{"w0", 0.2}, {"w1", 1},   {"w2", 0.5},    {"Ktag1", 2},
+                                                {"w4", 0.1}, {"w300", 3}, {"nowhere", 1}, {"w1", 0.3}};
+  const Weights all = match(terms, oldest);
+  REQUIRE(all.size() > 300);
+  std::vector<double> weights;
+  for (const auto& [name, weight] : all) weights.push_back(weight);
+  std::sort(weights.begin(), weights.end());
+  for (const UnixSeconds begin : {oldest, oldest + kDay, newest - kDay}) {
+    for (const UnixSeconds end : {newest + seconds{1}, newest - kDay / 2, oldest + 3 * kDay}) {
+      const Weights in_range = match(terms, begin, end);
+      for (const double share : {0.0, 0.3, 0.6, 0.9, 0.99, 1.0}) {
+        // Between two weights, so that rounding does not matter.
+        const double min_weight =
+            weights[static_cast<std::size_t>(share * static_cast<double>(weights.size() - 1))] - 1e-6;
+        Weights expected;
+        for (const auto& [name, weight] : in_range) {
+          if (weight >= min_weight) expected.emplace(name, weight);
+        }
+        INFO("since " << unix_time(begin) << " until " << unix_time(end) << ", at least " << min_weight);
+        check_equal(match(terms, begin, end, min_weight), expected);
+      }
+    }
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "items and postings follow each commit", "[recent]") {
@@ -183,7 +221,7 @@ TEST_CASE_METHOD(Fixture, "a word that is too frequent in an item is not matched
   put({repeated, item("b", "blue")});
   source = feed::make_search_source(settings.search);
   load(UnixSeconds{});
-  CHECK_FALSE(recent.match(kRed, 0, unix_time(kNow) + 1, nullptr).has_value());
+  CHECK_FALSE(recent.match(kRed, 0, unix_time(kNow) + 1, 0, nullptr).has_value());
   CHECK(match({{"blue", 1}}, UnixSeconds{}).size() == 1);
   put({item("a", "red")});
   check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
@@ -298,7 +336,7 @@ TEST_CASE_METHOD(Fixture, "a search that is out of time leaves the memory usable
   source = feed::make_search_source(settings.search);
   load(UnixSeconds{});
   const search::SearchDeadline over(std::chrono::microseconds{1});
-  CHECK_THROWS_AS(recent.match(kRed, 0, unix_time(kNow) + 1, &over), search::SearchTimeout);
+  CHECK_THROWS_AS(recent.match(kRed, 0, unix_time(kNow) + 1, 0, &over), search::SearchTimeout);
   check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
 }
 
