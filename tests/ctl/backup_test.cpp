@@ -1593,6 +1593,12 @@ TEST_CASE("readers who were merged into an erased account are erased from an old
     CHECK(remaining().size() == 5);
     site.record(erase);
   }
+  // The account is used again after its erasure; r3 is merged into the new one.
+  if (how != 2) {
+    site.record([&](database::Database& database) {
+      REQUIRE(database.put_merge({hash("r3"), hash("account"), wall_now() + seconds{60}}));
+    });
+  }
   REQUIRE(site.restore(site.path("backup"), true, how == 2 ? site.path("erased") : "", false) == 0);
   CHECK(remaining() == std::vector<std::string>{"r2", "r3", "r4"});
 }
