@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/base/hex.h"
@@ -32,6 +33,7 @@ enum StatementId : std::size_t {
   kSetMeta,
   kGetMeta,
   kMetaOf,
+  kDropMeta,
   kAddViews,
   kAddCovisits,
   kCovisits,
@@ -55,6 +57,7 @@ constexpr std::array<std::string_view, kStatementCount> kSql{
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     "SELECT value FROM meta WHERE name = ?1",
     "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2",
+    "DELETE FROM meta WHERE name = ?1",
     "INSERT INTO view_counts (bucket, seconds, item, views) VALUES (?1, ?2, ?3, ?4)"
     " ON CONFLICT (bucket, item) DO UPDATE SET views = views + excluded.views",
     "INSERT INTO covisits (day, item, next, count, recent) VALUES (?1, ?2, ?3, ?4, ?5)"
@@ -88,9 +91,25 @@ constexpr std::string_view kFencingTokenKey = "token";
 // Prefix of a reader's hash; the value is in Unix seconds.
 constexpr std::string_view kErasurePrefix = "erased:";
 constexpr std::string_view kErasurePrefixEnd = "erased;";  // ';' follows ':' in ASCII
+// Prefix of the hashes of the target and the source, with ':' in between; the value is in Unix
+// seconds.
+constexpr std::string_view kMergePrefix = "merged:";
+constexpr std::string_view kMergePrefixEnd = "merged;";
+// Statements of prune_merges().
+constexpr std::string_view kDropErasedMerges =
+    "DELETE FROM meta WHERE name >= 'merged:' AND name < 'merged;' AND EXISTS (SELECT 1 FROM meta AS erasure"
+    " WHERE erasure.name = 'erased:' || substr(meta.name, 8 + instr(substr(meta.name, 8), ':'))"
+    " AND CAST(erasure.value AS INTEGER) >= CAST(meta.value AS INTEGER))";
+constexpr std::string_view kDropOldestMerges =
+    "DELETE FROM meta WHERE name IN (SELECT name FROM meta WHERE name >= 'merged:' AND name < 'merged;'"
+    " ORDER BY CAST(value AS INTEGER) DESC LIMIT -1 OFFSET ?1)";
 
 std::string last_entry_key(std::string_view stream) {
   return std::string(kLastEntryKey).append(stream.empty() ? "" : ":").append(stream);
+}
+
+std::string merge_key(std::string_view to, std::string_view from) {
+  return std::string(kMergePrefix).append(to).append(":").append(from);
 }
 
 std::string counted_entry_key(std::string_view stream) { return std::string("counted:").append(stream); }
@@ -120,6 +139,8 @@ struct Database::Impl {
   Result<items::Item> current_item();  // the row that kAll is at
   Result<std::string> meta(std::string_view name);
   Result<void> put_meta(std::string_view name, std::string_view value);
+  // With names >= `begin` and < `end`.
+  Result<std::vector<Merge>> merges_between(std::string_view begin, std::string_view end);
   Result<void> load_or_create_id(bool may_write);
 
   const std::string path;
@@ -292,7 +313,35 @@ Result<void> Database::put_last_entry(std::string_view stream, std::string_view 
 }
 
 Result<void> Database::put_erasure(std::string_view reader, UnixSeconds at) {
-  return impl_->put_meta(std::string(kErasurePrefix) + std::string(reader), std::to_string(unix_s(at)));
+  const auto put = [&](std::string_view name, UnixSeconds time) {
+    return impl_->put_meta(std::string(kErasurePrefix).append(name), std::to_string(unix_s(time)));
+  };
+  FRESHET_TRY(merged, merges_into(reader));
+  if (auto ok = put(reader, at); !ok) return ok;
+  for (const Merge& each : *merged) {
+    FRESHET_TRY(recorded, impl_->meta(std::string(kErasurePrefix) + each.from));
+    if (redis::parse_or_zero<std::int64_t>(*recorded) < unix_s(each.at)) {
+      if (auto ok = put(each.from, each.at); !ok) return ok;
+    }
+    if (auto ok = impl_->queries[kDropMeta].bind(1, merge_key(each.to, each.from)).run(); !ok) return ok;
+  }
+  return {};
+}
+
+Result<void> Database::put_merge(const Merge& merge) {
+  FRESHET_TRY(earlier, merges_into(merge.from));
+  for (const Merge& each : *earlier) {
+    if (each.from != merge.to) continue;
+    if (auto ok = impl_->queries[kDropMeta].bind(1, merge_key(each.to, each.from)).run(); !ok) return ok;
+  }
+  return impl_->put_meta(merge_key(merge.to, merge.from), std::to_string(unix_s(merge.at)));
+}
+
+Result<void> Database::prune_merges(std::int64_t max) {
+  FRESHET_TRY(drop_erased, impl_->db->prepare(kDropErasedMerges));
+  if (auto ok = drop_erased->run(); !ok) return ok;
+  FRESHET_TRY(drop_oldest, impl_->db->prepare(kDropOldestMerges));
+  return drop_oldest->bind(1, max).run();
 }
 
 namespace {
@@ -411,6 +460,44 @@ Result<std::vector<Database::Erasure>> Database::erasures_since(UnixSeconds sinc
     if (at >= since) out.push_back({std::string(query.text(0).substr(kErasurePrefix.size())), at});
   }
   query.reset();
+  return out;
+}
+
+Result<std::vector<Database::Merge>> Database::Impl::merges_between(std::string_view begin,
+                                                                    std::string_view end) {
+  PreparedStatement& query = queries[kMetaOf];
+  query.bind(1, begin).bind(2, end);
+  std::vector<Merge> out;
+  for (;;) {
+    FRESHET_TRY(has_row, query.step());
+    if (!*has_row) break;
+    const std::string_view names = query.text(0).substr(kMergePrefix.size());
+    const std::size_t mark = names.find(':');
+    if (mark == names.npos) continue;
+    out.push_back({std::string(names.substr(mark + 1)), std::string(names.substr(0, mark)),
+                   UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(query.text(1))}}});
+  }
+  query.reset();
+  return out;
+}
+
+Result<std::vector<Database::Merge>> Database::merges() {
+  return impl_->merges_between(kMergePrefix, kMergePrefixEnd);
+}
+
+Result<std::vector<Database::Merge>> Database::merges_into(std::string_view reader) {
+  std::vector<Merge> out;
+  std::vector<std::string> targets{std::string(reader)};
+  std::unordered_set<std::string> known{targets.front()};
+  while (!targets.empty()) {
+    const std::string prefix = std::string(kMergePrefix) + targets.back();
+    targets.pop_back();
+    FRESHET_TRY(found, impl_->merges_between(prefix + ":", prefix + ";"));
+    for (Merge& each : *found) {
+      if (known.insert(each.from).second) targets.push_back(each.from);
+      out.push_back(std::move(each));
+    }
+  }
   return out;
 }
 

@@ -95,13 +95,30 @@ class Database {
   static constexpr seconds kViewBucketsKept{2 * 86400}, kViewHoursKept{14 * 86400};
 
   // Records that a reader was erased, so that restoring an older backup omits them. `reader` is a
-  // salted hash (ReaderHashes::epoch), never the id. Kept for the life of the database.
+  // salted hash (ReaderPseudonyms::erasure), never the id. Kept for the life of the database.
+  // Readers who were merged into this one are recorded as erased when they were merged, and their
+  // merges are removed. O(merges into the reader).
   Result<void> put_erasure(std::string_view reader, UnixSeconds at);
   struct Erasure {
     std::string reader;
     UnixSeconds at;
   };
   Result<std::vector<Erasure>> erasures_since(UnixSeconds since);  // O(erasures)
+
+  // Both readers are hashes as in put_erasure().
+  struct Merge {
+    std::string from, to;
+    UnixSeconds at;  // the last time that it was done
+  };
+  // Records that a reader was merged into another one. If `to` was merged into `from` before,
+  // directly or through others, that merge of `to` is removed. Call in a transaction.
+  Result<void> put_merge(const Merge& merge);
+  Result<std::vector<Merge>> merges();  // O(merges)
+  // Merges into a reader and into those who were merged into it.
+  Result<std::vector<Merge>> merges_into(std::string_view reader);
+  // Keeps the latest `max` merges, without those whose source was erased afterwards. O(merges).
+  Result<void> prune_merges(std::int64_t max = kMaxMerges);
+  static constexpr std::int64_t kMaxMerges = 1'000'000;
 
   // Interactions, dismissals and follows. Valid as long as this object.
   ReaderRows& readers();

@@ -120,7 +120,7 @@ Result<bool> ErasureWorker::erase_keys(const std::vector<ErasureJob>& erasures, 
       append_state(progress, each, "running", scanned, std::max(expected, scanned));
     if (auto saved = redis_.call_all(progress); !saved) return tl::unexpected(saved.error());
     FRESHET_TRY(page, redis::run_sync(readers::scan_personal_keys(redis_, keys_, names, cursor)));
-    // Once their redirects are deleted, nothing leads to these readers.
+    // First, because a job that starts again finds them only by their redirects.
     if (auto ok = record_merged_readers(database, page->merged_readers); !ok)
       return tl::unexpected(ok.error());
     auto erased = redis::run_sync(readers::erase_personal_keys(redis_, keys_, names, *page, tombstone_ttl_));

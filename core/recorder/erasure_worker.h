@@ -7,7 +7,8 @@
 // stream at that point must be recorded. It then erases, in this order: every key of
 // core/readers/personal_keys.h; the reader's seen filter, by incrementing the reader's epoch; and
 // the rows of the database, including its WAL, leaving only a salted hash as a record of the
-// erasure. Spooled events of readers who were merged into the reader become void as well.
+// erasure. The same is recorded of all readers who were ever merged into the reader, and their
+// spooled events become void as well.
 // Acknowledging the job's entry removes the preceding entries of the stream. Data that the
 // reader creates in the meantime may or may not be erased.
 //

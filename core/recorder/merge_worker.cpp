@@ -347,6 +347,10 @@ Result<std::int64_t> MergeWorker::move_rows(const MergeJob& job,
   for (const readers::DismissalRecord& each : dismissals) {
     if (written) written = database.readers().put_dismissal(each.dismissal, each.at);
   }
+  // An erasure of the target then also covers backups that still have the source. They have no
+  // anonymous reader.
+  if (written && pseudonyms_.erasure && !is_anonymous_reader(job.from))
+    written = database.put_merge({pseudonyms_.erasure(job.from), pseudonyms_.erasure(job.to), wall_now()});
   if (written) written = database.commit();
   if (!written) {
     database.rollback();

@@ -10,7 +10,8 @@
 // user:merged leads events that were spooled under the old name to the new one. The seen filter
 // cannot be listed, so the target's feed also looks under the source's name (user:visitors). Pages
 // that are not in the filter yet become the target's, and so does what the source contributed to
-// counters. The source's sessions stay under its visitor id.
+// counters. The source's sessions stay under its visitor id. The database records the merge, for an
+// erasure of the target (Database::put_merge()).
 //
 // A job moves nothing if one of the readers is being erased, or was erased after the merge was
 // requested; before it starts, the target's stream is read up to where it ended. A job that Redis

@@ -308,6 +308,7 @@ Result<void> Recorder::Impl::prune_counts() {
   if (auto ok = database->begin(); !ok) return ok;
   auto pruned = database->prune_view_counts(wall_now());
   if (pruned) pruned = database->prune_covisits(wall_now());
+  if (pruned) pruned = database->prune_merges();
   if (pruned) pruned = database->commit();
   if (!pruned) database->rollback();
   if (pruned) prune_due = Clock::now() + kPruneInterval;

@@ -1547,6 +1547,62 @@ TEST_CASE("an erasure survives restores of backups that were made before it, in 
   CHECK_FALSE(site.key_contents().contains(key));
 }
 
+TEST_CASE("readers who were merged into an erased account are erased from an older backup", "[backup]") {
+  BackupSite site;
+  populate(site);
+  auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
+  REQUIRE(identity);
+  const readers::ReaderPseudonyms hashes = reader_hashes(*identity);
+  const auto hash = [&](const std::string& reader) { return hashes.erasure(ReaderId::trusted(reader)); };
+  const UnixSeconds lately = wall_now() - seconds{86400};
+  // r4 was merged into the account before the backup, and has followed again since.
+  site.record([&](database::Database& database) {
+    REQUIRE(database.put_merge({hash("r4"), hash("account"), lately}));
+  });
+  REQUIRE(site.back_up());
+  site.record([&](database::Database& database) {
+    REQUIRE(database.put_merge({hash("r0"), hash("r1"), wall_now()}));
+    REQUIRE(
+        database.put_merge({hash("r1"), hash("account"), wall_now() - seconds{7200}}));  // by a slow clock
+    REQUIRE(database.put_merge({hash("r2"), hash("alive"), wall_now()}));
+  });
+  const auto remaining = [&] {
+    std::vector<std::string> out;
+    for (const char* const each : {"r0", "r1", "r2", "r3", "r4"}) {
+      const bool has_rows = !site.database()->readers().follows_of(ReaderId::trusted(each), 10)->empty();
+      const bool has_key = site.key_contents().contains(site.keys().followed_authors(each));
+      CHECK(has_rows == has_key);
+      if (has_rows) out.emplace_back(each);
+    }
+    return out;
+  };
+  // Recorded; accepted, but not recorded yet; named; or recorded after a restore.
+  const int how = GENERATE(0, 1, 2, 3);
+  const auto erase = [&](database::Database& database) {
+    REQUIRE(database.put_erasure(hash("account"), wall_now()));
+  };
+  if (how == 0) site.record(erase);
+  if (how == 1) {
+    redis::Pipeline accept;
+    accept.add("SET", site.keys().tombstone(hash("account")), unix_s(wall_now()), "EX", 5000);
+    REQUIRE(site.redis_there.call(accept));
+  }
+  if (how == 2) write_to(site.path("erased"), "account\n");
+  if (how == 3) {
+    REQUIRE(site.restore(site.path("backup"), true, {}, false) == 0);
+    CHECK(remaining().size() == 5);
+    site.record(erase);
+  }
+  // The account is used again after its erasure; r3 is merged into the new one.
+  if (how != 2) {
+    site.record([&](database::Database& database) {
+      REQUIRE(database.put_merge({hash("r3"), hash("account"), wall_now() + seconds{60}}));
+    });
+  }
+  REQUIRE(site.restore(site.path("backup"), true, how == 2 ? site.path("erased") : "", false) == 0);
+  CHECK(remaining() == std::vector<std::string>{"r2", "r3", "r4"});
+}
+
 TEST_CASE("an earlier copy of the database does not know later erasures", "[backup]") {
   BackupSite site;
   populate(site);

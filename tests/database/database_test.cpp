@@ -61,6 +61,63 @@ TEST_CASE_METHOD(File, "a transaction is applied completely or not at all", "[da
   CHECK(writer->item_count() == 2);
 }
 
+TEST_CASE_METHOD(File, "an erasure covers the readers who were merged into the reader, as of their merge",
+                 "[database]") {
+  auto database = open();
+  const auto put = [&](const std::string& from, const std::string& to, std::int64_t at) {
+    REQUIRE(database->put_merge({from, to, UnixSeconds{seconds{at}}}));
+  };
+  const auto erasures = [&] {
+    std::map<std::string, std::int64_t> out;
+    const auto all = database->erasures_since(UnixSeconds());
+    REQUIRE(all);
+    for (const auto& each : *all) out[each.reader] = unix_s(each.at);
+    return out;
+  };
+  const auto merges = [&] {
+    std::map<std::string, std::int64_t> out;
+    const auto all = database->merges();
+    REQUIRE(all);
+    for (const auto& each : *all) out[each.from + ">" + each.to] = unix_s(each.at);
+    return out;
+  };
+  using Times = std::map<std::string, std::int64_t>;
+  SECTION("directly and through others, and the merges are no longer listed") {
+    put("a", "b", 10);
+    put("b", "c", 20);
+    put("b", "c2", 15);  // a name with the other as a prefix
+    put("a", "b", 30);
+    put("d", "b", 31);
+    REQUIRE(database->put_erasure("d", UnixSeconds{seconds{40}}));
+    REQUIRE(database->put_erasure("c", UnixSeconds{seconds{50}}));
+    CHECK(erasures() == Times{{"a", 30}, {"b", 20}, {"c", 50}, {"d", 40}});
+    CHECK(merges() == Times{{"b>c2", 15}});
+  }
+  SECTION("but not an account that a merge made the target again") {
+    put("a", "b", 10);
+    put("b", "c", 20);
+    put("c", "a", 30);
+    CHECK(merges() == Times{{"b>c", 20}, {"c>a", 30}});
+    REQUIRE(database->put_erasure("c", UnixSeconds{seconds{40}}));
+    CHECK(erasures() == Times{{"b", 20}, {"c", 40}});
+  }
+  SECTION("until the merged reader was erased") {
+    put("a", "b", 10);
+    put("c", "b", 20);
+    REQUIRE(database->put_erasure("a", UnixSeconds{seconds{10}}));
+    REQUIRE(database->put_erasure("c", UnixSeconds{seconds{19}}));
+    REQUIRE(database->prune_merges());
+    CHECK(merges() == Times{{"c>b", 20}});
+  }
+  SECTION("and only those that are among the latest") {
+    put("a", "b", 9);
+    put("c", "b", 10);
+    put("a", "d", 11);
+    REQUIRE(database->prune_merges(2));
+    CHECK(merges() == Times{{"a>d", 11}, {"c>b", 10}});
+  }
+}
+
 TEST_CASE_METHOD(File, "writing an item again replaces it", "[database]") {
   auto database = open();
   auto item = make_item("a");

@@ -34,6 +34,14 @@ struct MergeFixture : Fixture {
   std::string state(const std::string& job) {
     return std::string(command("HGET", keys().job(job), "state").text());
   }
+  // The readers whose erasure the database lists.
+  std::set<std::string> recorded_erasures() const {
+    std::set<std::string> out;
+    const auto erasures = open_database()->erasures_since(UnixSeconds());
+    REQUIRE(erasures);
+    for (const auto& each : *erasures) out.insert(each.reader);
+    return out;
+  }
   bool finishes(const std::string& job) {
     return eventually([&] { return state(job) == "done" || state(job) == "failed"; });
   }
@@ -77,12 +85,30 @@ TEST_CASE_METHOD(MergeFixture, "erasing an account voids spooled events of reade
   CHECK(text(redirect(ReaderId::trusted("else"))) == "bob");
   CHECK(text(tombstone(ReaderId::trusted("else"))).empty());
   // A backup that still has the rows is restored without them.
-  std::set<std::string> recorded;
-  const auto erasures = open_database()->erasures_since(UnixSeconds());
-  REQUIRE(erasures);
-  for (const auto& each : *erasures) recorded.insert(each.reader);
+  const std::set<std::string> recorded = recorded_erasures();
   CHECK(recorded.contains(pseudonyms.erasure(old)));
   CHECK(recorded.contains(pseudonyms.erasure(kAnn)));
+}
+
+TEST_CASE_METHOD(MergeFixture, "erasing an account records the erasure of all readers ever merged into it",
+                 "[recorder]") {
+  const ReaderId first = ReaderId::trusted("first"), second = ReaderId::trusted("second"),
+                 other = ReaderId::trusted("other"), bob = ReaderId::trusted("bob"),
+                 visitor = anonymous_reader(VisitorId::trusted("visitor"));
+  merge(first, second);
+  merge(second, kAnn);
+  request_merge(visitor, kAnn, "sign-in");
+  merge(other, bob);
+  REQUIRE(state("sign-in") == "done");
+  for (const ReaderId& each : {first, second, visitor, other})
+    command("DEL", redirect(each));  // have expired
+  request_erasure(kAnn, "erasure");
+  REQUIRE(finishes("erasure"));
+  REQUIRE(becomes_idle());
+  const std::set<std::string> recorded = recorded_erasures();
+  for (const ReaderId& each : {first, second, kAnn}) CHECK(recorded.contains(pseudonyms.erasure(each)));
+  // Backups hold nothing about an anonymous reader.
+  for (const ReaderId& each : {other, bob, visitor}) CHECK_FALSE(recorded.contains(pseudonyms.erasure(each)));
 }
 
 TEST_CASE_METHOD(MergeFixture,

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/secret.h"
@@ -189,6 +191,10 @@ class Restorer {
       identity_.emplace(std::move(*identity));
       hashes_ = reader_hashes(*identity_);
     }
+    if (hashes_.erasure) {
+      for (const ReaderId& each : erasures_.readers)
+        unrecorded_erasures_.push_back({hashes_.erasure(each), UnixSeconds::max()});
+    }
     std::error_code ignored;
     if (!fs::exists(database_path(), ignored)) return {};
     if (const auto now = database::Database::open(database_path(), database::Database::Mode::kRead)) {
@@ -219,6 +225,9 @@ class Restorer {
   Result<void> read_erasures(database::Database& current) {
     FRESHET_TRY(recorded, current.erasures_since(UnixSeconds{}));
     recorded_erasures_ = std::move(*recorded);
+    FRESHET_TRY(merges, current.merges());
+    recorded_merges_ = std::move(*merges);
+    std::ranges::sort(recorded_merges_, {}, &database::Database::Merge::at);
     current_identity_ = current.database_id();
     FRESHET_TRY(token, current.stored_fencing_token());
     current_token_ = *token;
@@ -242,8 +251,10 @@ class Restorer {
           if (names.empty()) return {};
           FRESHET_TRY(times, run_pipeline(redis_, read));
           for (std::size_t i = 0; i < names.size(); ++i) {
-            if (redis::to_int((*times)[i].text()) >= unix_s(manifest_.began))
-              erasures_.pseudonyms.insert(names[i]);
+            const UnixSeconds at{seconds{redis::to_int((*times)[i].text())}};
+            if (at < manifest_.began) continue;
+            erasures_.pseudonyms.insert(names[i]);
+            unrecorded_erasures_.push_back({names[i], at});
           }
           return {};
         });
@@ -257,7 +268,8 @@ class Restorer {
   }
 
   // Copies the database next to its final path and migrates it to this version. The copy lists all
-  // erasures that the current database lists, so that they survive any sequence of restores.
+  // erasures and merges that the current database lists, so that they survive any sequence of
+  // restores.
   Result<void> copy_database() {
     if (auto ok = remove_temporary(); !ok) return ok;
     if (auto ok = copy_file(backup_path(kDatabaseName), temporary_path()); !ok) return ok;
@@ -271,16 +283,29 @@ class Restorer {
     FRESHET_TRY(token, (*migrated)->stored_fencing_token());
     backup_token_ = *token;
     FRESHET_TRY(listed, (*migrated)->erasures_since(UnixSeconds{}));
-    std::unordered_map<std::string, UnixSeconds> known;
-    for (auto& each : *listed) known.emplace(std::move(each.reader), each.at);
+    FRESHET_TRY(merges, (*migrated)->merges());
+    // The backup holds nothing that these readers left before these times.
+    std::set<std::pair<std::string, UnixSeconds>> known;
+    for (const auto& each : *listed) known.emplace(each.reader, each.at);
+    for (const auto& each : *merges) known.emplace(each.from, each.at);
+    // All others were made after the backup, whatever the clocks said.
     if (auto ok = (*migrated)->begin(); !ok) return ok;
     for (const auto& each : recorded_erasures_) {
-      // Made after the backup, whatever the clocks said.
-      const auto same = known.find(each.reader);
-      if (same == known.end() || same->second != each.at) erasures_.pseudonyms.insert(each.reader);
+      if (known.contains({each.reader, each.at})) continue;
+      erasures_.pseudonyms.insert(each.reader);
       if (auto ok = (*migrated)->put_erasure(each.reader, each.at); !ok) return ok;
     }
+    for (const auto& each : recorded_merges_) {
+      if (auto ok = (*migrated)->put_merge(each); !ok) return ok;
+    }
     if (auto ok = (*migrated)->commit(); !ok) return ok;
+    for (const database::Database::Erasure& erasure : unrecorded_erasures_) {
+      FRESHET_TRY(merged, (*migrated)->merges_into(erasure.reader));
+      for (const auto& each : *merged) {
+        if (each.at <= erasure.at && (each.at >= manifest_.began || !known.contains({each.from, each.at})))
+          erasures_.pseudonyms.insert(each.from);
+      }
+    }
     return (*migrated)->truncate_wal();
   }
 
@@ -382,8 +407,10 @@ class Restorer {
   Manifest manifest_;
   std::optional<http::Identity> identity_;
   readers::ReaderPseudonyms hashes_;
-  ErasureSet erasures_;                                         // made after the backup began
-  std::vector<database::Database::Erasure> recorded_erasures_;  // all that the current database lists
+  ErasureSet erasures_;                                           // made after the backup began
+  std::vector<database::Database::Erasure> recorded_erasures_;    // all that the current database lists
+  std::vector<database::Database::Merge> recorded_merges_;        // likewise, by time
+  std::vector<database::Database::Erasure> unrecorded_erasures_;  // named, or perhaps not recorded yet
   bool knows_erasures_ = false;
   std::optional<DumpConverter> converter_;  // for a backup of the previous schema
   RedisLoadResult loaded_;
