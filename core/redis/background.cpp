@@ -118,9 +118,11 @@ Task<void> BackgroundWriter::pump() {
   while (keep_going && redis_->ready()) {
     if (!queue_.empty()) {
       keep_going = co_await send_queue();
-    } else if (may_replay() && spool_ && !spool_->empty()) {
+    } else if (may_replay() && spool_ && !spool_->empty() && !(orphan_ && orphan_is_next_)) {
       keep_going = co_await replay(*spool_);
+      orphan_is_next_ = !keep_going;
     } else if (may_replay() && orphan_) {
+      orphan_is_next_ = false;
       keep_going = co_await replay(*orphan_);
       retire_orphan();
     } else {

@@ -132,6 +132,7 @@ class BackgroundWriter final : public WriteQueue {
   std::size_t queued_commands_ = 0;
   std::unique_ptr<Spool> spool_;                     // this process's spool, created on first use
   std::unique_ptr<Spool> orphan_;                    // spool of a dead process that is being replayed
+  bool orphan_is_next_ = false;                      // an event of spool_ was refused
   std::size_t replay_batch_size_ = kMaxReplayBatch;  // 1..kMaxReplayBatch
   std::function<void()> on_drained_;
   BackgroundCounters counters_;

@@ -378,6 +378,25 @@ TEST_CASE("Events behind a refused one are replayed after lost connections as we
   CHECK(eventually([&] { return distinct(store.keys()).size() == 300; }));
 }
 
+TEST_CASE("A refused event does not delay the spool of a dead process", "[background]") {
+  TemporaryDirectory directory;
+  FakeStore store;
+  store.refuse("refused");
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return store.answer(c); });
+  Writer writer(directory.path());
+  REQUIRE(writer.spool(set_event("refused")));
+  REQUIRE(eventually([&] { return store.count_of("refused") > 0; }));
+  // Written elsewhere and moved, since a scan deletes an empty spool.
+  const auto orphan = directory.path() / "spool" / "4194304.spool";
+  {
+    auto spool = Spool::open(directory.path() / "orphan", 1 << 20);
+    for (int i = 0; i < 300; ++i) REQUIRE((*spool)->append(set_event("left").bytes()));
+  }
+  std::filesystem::rename(directory.path() / "orphan", orphan);
+  CHECK(eventually([&] { return store.count_of("left") == 300; }));
+  CHECK(eventually([&] { return !std::filesystem::exists(orphan); }));
+}
+
 TEST_CASE("Torn and rejected events around a refused one are counted once", "[background]") {
   TemporaryDirectory directory;
   std::filesystem::create_directories(directory.path() / "spool");
