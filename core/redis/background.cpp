@@ -11,12 +11,12 @@ namespace freshet::redis {
 struct BackgroundWriter::SpooledEvent {
   std::string event;
   milliseconds age;
+  std::uint64_t position;
 };
 
 // Entries of a spool that are applied together.
 struct BackgroundWriter::ReplayBatch {
   std::vector<SpooledEvent> events;
-  std::size_t torn = 0;
   std::uint64_t next = 0;
 };
 
@@ -118,9 +118,11 @@ Task<void> BackgroundWriter::pump() {
   while (keep_going && redis_->ready()) {
     if (!queue_.empty()) {
       keep_going = co_await send_queue();
-    } else if (may_replay() && spool_ && !spool_->empty()) {
+    } else if (may_replay() && spool_ && !spool_->empty() && !(orphan_ && orphan_is_next_)) {
       keep_going = co_await replay(*spool_);
+      orphan_is_next_ = !keep_going;
     } else if (may_replay() && orphan_) {
+      orphan_is_next_ = false;
       keep_going = co_await replay(*orphan_);
       retire_orphan();
     } else {
@@ -188,17 +190,20 @@ bool BackgroundWriter::spool_or_drop(std::span<const SpoolRecord> events) {
   return dropped == 0;
 }
 
-BackgroundWriter::ReplayBatch BackgroundWriter::next_replay_batch(Spool& spool) const {
+// Torn entries are erased at once, so that each is counted once.
+BackgroundWriter::ReplayBatch BackgroundWriter::next_replay_batch(Spool& spool) {
   ReplayBatch out;
   out.next = spool.begin();
   while (out.events.size() < replay_batch_size_) {
     const auto record = spool.at(out.next);
     if (!record) break;
+    if (record->torn) {
+      ++counters_.dropped;
+      spool.erase(out.next);
+    } else if (!record->erased) {
+      out.events.push_back({std::string(record->payload), record->age, out.next});
+    }
     out.next = record->next;
-    if (record->torn)
-      ++out.torn;
-    else
-      out.events.push_back({std::string(record->payload), record->age});
   }
   return out;
 }
@@ -246,26 +251,32 @@ Task<bool> BackgroundWriter::replay(Spool& spool) {
   const ReplayBatch batch = next_replay_batch(spool);
   if (spool.is_damaged()) log::error("spool_damaged", {{"path", spool.path().string()}});
   const Outcomes outcomes = co_await apply_all(batch.events);
-  if (complete(spool, batch, outcomes)) {
+  const bool is_lost = std::ranges::any_of(outcomes, [](const Result<void>& each) {
+    return !each && each.error().code == ErrorCode::kUnknownOutcome;
+  });
+  const bool is_answered = std::ranges::any_of(
+      outcomes, [](const Result<void>& each) { return each || each.error().reason != "redis_unavailable"; });
+  if (is_lost)
+    replay_batch_size_ = std::max<std::size_t>(1, replay_batch_size_ / 2);
+  else if (is_answered)
     replay_batch_size_ = std::min(kMaxReplayBatch, 2 * replay_batch_size_);
-    co_return true;
-  }
-  replay_batch_size_ = std::max<std::size_t>(1, replay_batch_size_ / 2);
-  co_return false;
+  co_return complete(spool, batch, outcomes);
 }
 
-// Returns false if the whole batch must be applied again later, which is harmless.
+// Returns false if events must be applied again later; only those stay in the spool.
 bool BackgroundWriter::complete(Spool& spool, const ReplayBatch& batch, const Outcomes& outcomes) {
-  for (const Result<void>& each : outcomes) {
-    if (each || !is_unavailable(each.error())) continue;
-    replay_refused_at_ = Clock::now();
-    // Do not log every attempt: the last event of a bisection may be refused for days.
-    if (replay_batch_size_ > 1)
-      log::warning("spool_replay_postponed",
-                   {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
-    return false;
-  }
-  for (const Result<void>& each : outcomes) {
+  const Error* postponed = nullptr;
+  std::uint64_t remaining = batch.next;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const Result<void>& each = outcomes[i];
+    if (!each && is_unavailable(each.error())) {
+      if (!postponed) {
+        postponed = &each.error();
+        remaining = batch.events[i].position;
+      }
+      continue;
+    }
+    if (postponed) spool.erase(batch.events[i].position);
     if (each) {
       ++counters_.replayed;
       continue;
@@ -274,9 +285,16 @@ bool BackgroundWriter::complete(Spool& spool, const ReplayBatch& batch, const Ou
     log::warning("spooled_event_rejected",
                  {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
   }
-  counters_.dropped += batch.torn;
-  spool.pop_to(batch.next);
-  return true;
+  spool.pop_to(remaining);
+  if (postponed) {
+    replay_refused_at_ = Clock::now();
+    // Do not log every attempt: an event may be refused for days.
+    if (!is_postponement_logged_)
+      log::warning("spool_replay_postponed",
+                   {{"error", std::string(postponed->reason)}, {"detail", postponed->detail}});
+  }
+  is_postponement_logged_ = postponed != nullptr;
+  return !postponed;
 }
 
 void BackgroundWriter::schedule_scan() {

@@ -7,10 +7,11 @@
 // that node are spooled. When Redis answers again, spooled events are replayed through
 // BackgroundOptions::apply, including those in spools left by dead workers.
 //
-// Everything posted must be idempotent: if one event of a replay batch cannot be applied yet, the
-// whole batch is applied again. The batch size is halved after such a failure and doubled after a
-// success. An event that Redis keeps refusing (NOPERM) thus ends up in a batch of its own; the
-// events behind it wait, instead of being repeated until their event ids have expired.
+// Everything posted must be idempotent: an event whose reply is lost is applied again. Only events
+// that cannot be applied yet (NOPERM, "stream_full") stay in the spool and are retried after
+// scan_interval, together with the events behind them; their neighbors are erased once applied.
+// kMaxReplayBatch such events at the head of a spool block those behind them. The batch size is
+// halved when replies are lost and doubled when all arrive.
 #pragma once
 
 #include <cstdint>
@@ -107,7 +108,7 @@ class BackgroundWriter final : public WriteQueue {
   bool has_spool_recovered() const;
   void report_spool_recovery();
   struct ReplayBatch;
-  ReplayBatch next_replay_batch(Spool& spool) const;
+  ReplayBatch next_replay_batch(Spool& spool);
   bool complete(Spool& spool, const ReplayBatch& batch, const Outcomes& outcomes);
   void adopt_orphan();
   void retire_orphan();
@@ -131,11 +132,13 @@ class BackgroundWriter final : public WriteQueue {
   std::size_t queued_commands_ = 0;
   std::unique_ptr<Spool> spool_;                     // this process's spool, created on first use
   std::unique_ptr<Spool> orphan_;                    // spool of a dead process that is being replayed
+  bool orphan_is_next_ = false;                      // an event of spool_ was refused
   std::size_t replay_batch_size_ = kMaxReplayBatch;  // 1..kMaxReplayBatch
   std::function<void()> on_drained_;
   BackgroundCounters counters_;
   // Last time Redis refused a write or a replay for now; replay pauses for scan_interval.
   Clock::time_point replay_refused_at_{};
+  bool is_postponement_logged_ = false;  // since the last batch without a refused event
   // Events that could not be spooled since the failure was last logged; 0 while the spool works.
   std::size_t unspooled_events_ = 0;
   Clock::time_point last_spool_failure_{};

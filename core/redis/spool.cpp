@@ -206,17 +206,31 @@ std::optional<Spool::Entry> Spool::at(std::uint64_t position) {
   EntryHeader record{};
   const auto* source = static_cast<const char*>(mapping_) + position;
   if (end - position >= sizeof record) std::memcpy(&record, source, sizeof record);
-  if (const std::uint64_t next = valid_end(position); next != 0)
-    return Entry{false, {source + sizeof record, record.size}, next, elapsed_since(record.appended_at_ms)};
+  if (const std::uint64_t next = valid_end(position); next != 0) {
+    const std::string_view payload(source + sizeof record, record.size);
+    const bool erased = payload.find_first_not_of('\0') == std::string_view::npos;
+    return Entry{false, erased, payload, next, elapsed_since(record.appended_at_ms)};
+  }
   damaged_ = true;
   // The size may be wrong too; trust it only if it leads to a valid entry.
   if (record.size < end - position) {
     const std::uint64_t next = position + sizeof record + padded(record.size);
-    if (valid_end(next) != 0) return Entry{true, {}, next, {}};
+    if (valid_end(next) != 0) return Entry{true, false, {}, next, {}};
   }
   header().end = position;
   scrub(position, end);  // if killed before, when it is opened next
   return std::nullopt;
+}
+
+// If the process is killed in between, the entry is torn.
+void Spool::erase(std::uint64_t position) {
+  auto* destination = static_cast<char*>(mapping_) + position;
+  EntryHeader record{};
+  std::memcpy(&record, destination, sizeof record);
+  char* payload = destination + sizeof record;
+  std::memset(payload, 0, record.size);
+  record.checksum = checksum({payload, record.size}, record.appended_at_ms);
+  std::memcpy(destination, &record, sizeof record);
 }
 
 // Erases popped entries from the file, because they may name readers. If the process is killed

@@ -26,6 +26,7 @@ class Spool {
  public:
   struct Entry {
     bool torn;
+    bool erased;               // by erase(); there is nothing to apply
     std::string_view payload;  // valid until the next pop_to() or append()
     std::uint64_t next;        // pass to pop_to()
     milliseconds age;          // since it was appended, by the Redis clock (redis_clock.h)
@@ -58,6 +59,9 @@ class Spool {
   // tore it) is returned as torn if a valid one follows; otherwise it ends the file and everything
   // from it on is dropped. is_damaged() reports both.
   std::optional<Entry> at(std::uint64_t position);
+  // Overwrites the entry at `position` with zeros. It takes up space until it is popped.
+  // REQUIRES: at(position) has returned an entry.
+  void erase(std::uint64_t position);
   // Erases everything before `position`. An empty spool starts over at the beginning of the file.
   void pop_to(std::uint64_t position);
   bool is_damaged() const { return damaged_; }

@@ -330,21 +330,99 @@ void spool_keys(Writer& writer, int count) {
 
 }  // namespace
 
-TEST_CASE("An event that keeps being refused is soon retried alone, without its neighbors", "[background]") {
+TEST_CASE("Only the event that keeps being refused is retried, also by the next process", "[background]") {
   TemporaryDirectory directory;
   FakeStore store;
   store.refuse("300");
-  Writer writer(directory.path());
-  spool_keys(writer, 700);
-  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return store.answer(c); });
-  CHECK(eventually([&] { return store.count_of("300") >= 100; }));
-  for (const char* each : {"0", "299", "301", "699"}) CHECK(store.count_of(each) < 30);
-  CHECK(store.count_of("299") > 0);
-  CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 0);
+  const auto others_once = [&] {
+    const auto keys = store.keys();
+    std::map<std::string, int> counts;
+    for (const std::string& each : keys) ++counts[each];
+    counts.erase("300");
+    return counts.size() == 699 && std::ranges::all_of(counts, [](const auto& c) { return c.second == 1; });
+  };
+  std::unique_ptr<FakeRedis> server;
+  {
+    Writer first(directory.path());
+    spool_keys(first, 700);
+    server = std::make_unique<FakeRedis>((directory.path() / "r").string(),
+                                         [&](const auto& c, int) { return store.answer(c); });
+    CHECK(eventually([&] { return store.count_of("699") > 0 && store.count_of("300") >= 20; }));
+    CHECK(eventually([&] { return first.with([](auto& w) { return w.counters().replayed; }) == 699; }));
+    CHECK(others_once());
+    CHECK(first.with([](auto& w) { return w.counters().dropped; }) == 0);
+  }
+  const auto refused = store.count_of("300");
+  Writer next(directory.path());
+  CHECK(eventually([&] { return store.count_of("300") > refused; }));
   store.refuse("");
-  CHECK(eventually([&] { return writer.with([](auto& w) { return w.spool_bytes(); }) == 0; }));
-  CHECK(distinct(store.keys()).size() == 700);
-  CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 700);
+  CHECK(eventually([&] { return next.with([](auto& w) { return w.counters().replayed; }) == 1; }));
+  CHECK(eventually([&] { return !Spool::any_pending(directory.path() / "spool"); }));
+  CHECK(others_once());
+}
+
+TEST_CASE("Events behind a refused one are replayed after lost connections as well", "[background]") {
+  TemporaryDirectory directory;
+  FakeStore store;
+  store.refuse("0");
+  Writer writer(directory.path());
+  spool_keys(writer, 300);
+  std::atomic<int> lost = 0;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) -> std::optional<std::string> {
+    if (c[0] == "SET" && lost < 10) {
+      ++lost;
+      return std::nullopt;
+    }
+    return store.answer(c);
+  });
+  CHECK(eventually([&] { return distinct(store.keys()).size() == 300; }));
+}
+
+TEST_CASE("A refused event does not delay the spool of a dead process", "[background]") {
+  TemporaryDirectory directory;
+  FakeStore store;
+  store.refuse("refused");
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return store.answer(c); });
+  Writer writer(directory.path());
+  REQUIRE(writer.spool(set_event("refused")));
+  REQUIRE(eventually([&] { return store.count_of("refused") > 0; }));
+  // Written elsewhere and moved, since a scan deletes an empty spool.
+  const auto orphan = directory.path() / "spool" / "4194304.spool";
+  {
+    auto spool = Spool::open(directory.path() / "orphan", 1 << 20);
+    for (int i = 0; i < 300; ++i) REQUIRE((*spool)->append(set_event("left").bytes()));
+  }
+  std::filesystem::rename(directory.path() / "orphan", orphan);
+  CHECK(eventually([&] { return store.count_of("left") == 300; }));
+  CHECK(eventually([&] { return !std::filesystem::exists(orphan); }));
+}
+
+TEST_CASE("Torn and rejected events around a refused one are counted once", "[background]") {
+  TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.path() / "spool");
+  const auto path = directory.path() / "spool" / "4194304.spool";
+  {
+    auto spool = Spool::open(path, 1 << 20);
+    REQUIRE((*spool)->append(set_event("refused").bytes()));
+    REQUIRE((*spool)->append(SpoolRecord("BAD").add("x").bytes()));
+    REQUIRE((*spool)->append(set_event("torn").bytes()));
+    REQUIRE((*spool)->append(set_event("accepted").bytes()));
+    const auto bad = (*spool)->at((*spool)->at((*spool)->begin())->next);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(bad->next) + 24 + 5);  // inside the third payload
+    file.put('X');
+  }
+  FakeStore store;
+  store.refuse("refused");
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return store.answer(c); });
+  Writer writer(directory.path());
+  CHECK(eventually([&] { return store.count_of("refused") >= 5; }));
+  CHECK(store.count_of("accepted") == 1);
+  CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 2);
+  store.refuse("");
+  CHECK(eventually([&] { return !std::filesystem::exists(path); }));
+  CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 2);
+  CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 2);
 }
 
 TEST_CASE("Replay to a Redis that never completes a batch continues with smaller batches", "[background]") {

@@ -243,6 +243,38 @@ TEST_CASE("Popped entries are erased from the file, whether or not others are le
   CHECK(contents(**spool) == std::vector<std::string>{"again"});
 }
 
+TEST_CASE("An erased entry leaves the file, and those around it are kept", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  auto spool = Spool::open(path, 1 << 20);
+  REQUIRE(spool);
+  for (const char* each : {"first", "second", "third"}) REQUIRE((*spool)->append(each));
+  const std::uint64_t second = (*spool)->at((*spool)->begin())->next;
+  const std::uint64_t third = (*spool)->at(second)->next;
+  (*spool)->erase(second);
+  SECTION("when the process goes on") {}
+  SECTION("when the next one opens the file") {
+    spool->reset();
+    spool = Spool::open(path, 1 << 20);
+    REQUIRE(spool);
+  }
+  SECTION("when it is erased after it was torn, as by a process killed in erase()") {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(second) + 8);  // the checksum
+    file.put('X');
+    file.close();
+    REQUIRE((*spool)->at(second)->torn);
+    (*spool)->erase(second);
+  }
+  CHECK(!file_holds(path, "second"));
+  CHECK((*spool)->at((*spool)->begin())->payload == "first");
+  CHECK(!(*spool)->at((*spool)->begin())->erased);
+  const auto erased = (*spool)->at(second);
+  REQUIRE(erased);
+  CHECK((erased->erased && !erased->torn && erased->next == third));
+  CHECK((*spool)->at(third)->payload == "third");
+}
+
 TEST_CASE("Remains of a process killed while popping or appending are erased on the next open", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
