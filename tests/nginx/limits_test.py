@@ -57,6 +57,16 @@ class Limits(Case):
         self.assertEqual({(line["status"], line["requests"]) for line in logged} - {(404, 100)}, {(429, 100), (200, 1)})
         self.assertLess(len(logged), 100)
 
+    def test_the_log_has_one_in_a_hundred_of_the_requests_beyond_a_workers_limits(self):
+        for number in range(500):
+            reply = self.nginx.fetch("/api/hot?limited", headers={"X-Forwarded-For": f"2001:db8:{number:x}::1"})
+            self.assertEqual(reply.status, 429)
+        self.assertEqual(self._track_from("198.51.100.1", "the last one").status, 200)
+        wait_until(lambda: "the last one" in self.nginx.log("freshet-public.log"), "the log")
+        logged = [json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()]
+        self.assertLess(len(logged), 50)
+        self.assertEqual({(line["status"], line["requests"]) for line in logged} - {(429, 100)}, {(200, 1)})
+
     def test_the_log_has_200_bytes_of_each_field_that_a_client_chooses(self):
         self.nginx.fetch("/api/track", method="A" * 7000, headers={"User-Agent": "the long one\x01" * 600})
         self.nginx.fetch("/api/feed/../items/" + "%01%0a" * 1000 + "/similar", headers={"User-Agent": "the second one"})

@@ -10,6 +10,7 @@ The JSON reply contains the parameters, the body's length and a serial number. W
   head          adds a header of 7 KiB
   absent        answers 404
   denied        answers 403
+  limited       answers 429
   model         lets nginx send the model file instead (X-Accel-Redirect)
   cached        lets a hot list be cached for a minute rather than a second
 The responder runs in its own thread.
@@ -100,7 +101,7 @@ class Responder:
 
 def _reply(number, facts, uri):
     head = "Content-Type: application/json\r\nX-Request-Id: the-worker's-own\r\n"
-    head += "Status: 404\r\n" if "absent" in uri else "Status: 403\r\n" if "denied" in uri else ""
+    head += "Status: 404\r\n" if "absent" in uri else "Status: 403\r\n" if "denied" in uri else "Status: 429\r\n" if "limited" in uri else ""
     if "/api/hot" in uri:
         head += ('Cache-Control: public, max-age=1, stale-while-revalidate=60\r\nETag: "one"\r\nSet-Cookie: visitor=1\r\n'
                  f'X-Accel-Expires: {60 if "cached" in uri else 1}\r\n')
