@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "core/base/time.h"
 #include "core/search/query_parser.h"
 #include "core/search/search_schema.h"
 #include "core/text/words.h"
@@ -260,6 +261,9 @@ const std::vector<InterestTerms::ItemTerm>& InterestTerms::item_terms(const Xapi
   const auto found = database.postlist_begin(search::id_term(item));
   // Not cached: the next commit may add it.
   if (found == database.postlist_end(search::id_term(item))) return none;
+  // An embargoed item: a page of items like it would reveal it.
+  const std::string published = database.get_document(*found).get_value(search::kPublishedSlot);
+  if (Xapian::sortable_unserialise(published) > static_cast<double>(unix_s(wall_now()))) return none;
   ItemTerms read{{}, now + kCacheTtl};
   // Title words may match anywhere in an item; tags match only tags.
   for (const char prefix : {search::kTagPrefix, search::kTitlePrefix}) {

@@ -127,7 +127,7 @@ Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_p
   const std::uint64_t generation = generation_;
   const RefreshGuard refreshing(snapshots_[query]);
   auto cached = co_await hot_.cached_list(query);
-  if (!cached) co_return serve_stale(query, cached.error());
+  if (!cached) co_return co_await serve_stale(query, cached.error());
   if (cached->freshness != CachedList::Freshness::kMustBuild && !cached->json.empty()) {
     co_return ServedList{store_snapshot(query, std::move(*cached), now, generation), false};
   }
@@ -141,7 +141,7 @@ Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_p
     const bool is_over_budget = built.error().reason == kOverBudget;
     if (is_over_budget && has_lock) hot_.mark_list_slow(query);
     delay_retry(query, now, is_over_budget ? kSlowListTtl : settings_.list.worker_ttl);
-    co_return serve_stale(query, built.error());
+    co_return co_await serve_stale(query, built.error());
   }
   cached->json = std::move(built->json);
   cached->below_floor = built->below_floor;
@@ -167,13 +167,43 @@ ServedList HotLists::degraded_copy(const ListQuery& query) const {
   return {std::move(list), true};
 }
 
-Result<ServedList> HotLists::serve_stale(const ListQuery& query, const Error& error) const {
-  if (error.reason == kOverBudget) return degraded_copy(query);
+Task<Result<ServedList>> HotLists::serve_stale(const ListQuery& query, const Error& error) {
+  if (error.reason == kOverBudget) co_return degraded_copy(query);
   if (error.code != ErrorCode::kUnavailable && error.code != ErrorCode::kUnknownOutcome)
-    return tl::unexpected(error);
+    co_return tl::unexpected(error);
+  if (error.reason == kRankRebuilding) {  // Redis responds
+    const auto dropped = co_await drop_hidden_items(query);
+    if (dropped) co_return degraded_copy(query);
+  }
   const auto found = snapshots_.find(query);
-  if (found != snapshots_.end() && found->second.list) return ServedList{found->second.list, true};
-  return ServedList{std::make_shared<const HotList>("[]"), true};
+  if (found != snapshots_.end() && found->second.list) co_return ServedList{found->second.list, true};
+  co_return ServedList{std::make_shared<const HotList>("[]"), true};
+}
+
+Task<Result<void>> HotLists::drop_hidden_items(const ListQuery& query) {
+  const auto stale = snapshots_.find(query);
+  if (stale == snapshots_.end() || !stale->second.list) co_return Result<void>();
+  const std::shared_ptr<const HotList> list = stale->second.list;
+  std::string json = list->json();
+  json::Document document;
+  if (auto parsed = document.parse(json, {.max_nodes = json.size()}); !parsed) co_return parsed;
+  std::vector<ListEntry> entries;
+  std::vector<ItemId> ids;
+  for (const json::Value each : document.root().elements()) {
+    ids.push_back(ItemId::trusted(std::string(each["id"].text())));
+    entries.push_back({ids.back(), each["score"].number().value_or(0), nullptr});
+  }
+  const std::uint64_t generation = generation_;
+  FRESHET_CO_TRY(cards, co_await cards_.get(ids));
+  const UnixSeconds now = wall_now();
+  for (std::size_t i = 0; i < entries.size(); ++i) entries[i].card = std::move((*cards)[i]);
+  std::erase_if(entries, [&](const ListEntry& each) { return each.card->is_hidden_at(now); });
+  // Evicted or replaced meanwhile.
+  const auto found = snapshots_.find(query);
+  if (found == snapshots_.end() || found->second.list != list) co_return Result<void>();
+  found->second.list = std::make_shared<const HotList>(render(entries, now), list->below_floor());
+  found->second.usable = generation == generation_;
+  co_return Result<void>();
 }
 
 void HotLists::delay_retry(const ListQuery& query, Clock::time_point now, milliseconds delay) {
@@ -215,7 +245,7 @@ void HotLists::invalidate(bool messages_lost) {
 
 Task<Result<ServedList>> HotLists::build_at(const ListQuery& query, UnixSeconds at) {
   auto built = co_await build(query, at);
-  if (!built) co_return serve_stale(query, built.error());
+  if (!built) co_return co_await serve_stale(query, built.error());
   co_return ServedList{std::make_shared<const HotList>(std::move(built->json), built->below_floor), false};
 }
 
@@ -246,7 +276,7 @@ Task<Result<HotLists::BuiltList>> HotLists::build(const ListQuery& query, UnixSe
     const double score = out.below_floor ? 0 : score_at(*query.model, item.score, at, settings_);
     // The keys were made with another half-life, which a reload has just changed. Serve the old
     // list until the ranks are rebuilt.
-    if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_rebuilding");
+    if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, kRankRebuilding);
     entries.push_back({item.item, score, std::move((*cards)[i])});
   }
   out.json = render(entries, at);

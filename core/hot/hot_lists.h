@@ -33,6 +33,8 @@ inline constexpr std::size_t kMaxListSize = 100;  // elements of a stored list; 
 // 35 KB, and clients choose which ones exist. Beyond the limit each worker builds its own.
 inline constexpr std::size_t kMaxFilteredStores = 200;
 inline constexpr std::string_view kOverBudget = "budget";  // error of a scan that ran out of time
+// Error of a build whose rank was made with another half-life.
+inline constexpr std::string_view kRankRebuilding = "rank_rebuilding";
 
 // A rendered list. Immutable; shared by the responses being sent.
 class HotList {
@@ -129,7 +131,11 @@ class HotLists {
                                                 Clock::time_point now, std::uint64_t generation);
   // The stale copy or an empty list, degraded.
   ServedList degraded_copy(const ListQuery& query) const;
-  Result<ServedList> serve_stale(const ListQuery& query, const Error& error) const;
+  // The last snapshot or an empty list, degraded, if the error allows for it. While a rank is
+  // rebuilt, without the items that are hidden now: 1 RTT, none if their cards are cached.
+  Task<Result<ServedList>> serve_stale(const ListQuery& query, const Error& error);
+  // Removes the items that are hidden now from the snapshot, if there is one.
+  Task<Result<void>> drop_hidden_items(const ListQuery& query);
   void delay_retry(const ListQuery& query, Clock::time_point now, milliseconds delay);
   void evict_snapshot();
   // Returns whether the list may be stored in Redis at `now`, and counts it if so.

@@ -26,6 +26,8 @@ struct View {
   ViewKind kind = ViewKind::kTopic;
   EventId event = {};                  // see ReaderEvent
   std::optional<UnixSeconds> at = {};  // in the past; nullopt: now, by Redis' clock
+  // With items.unknown = reject, only the site may name a hidden or embargoed item.
+  bool is_from_site = false;
 };
 
 struct ViewedItem {
@@ -48,6 +50,7 @@ struct Dismissal {
   std::string reason;  // at most 200 bytes, may be empty
   EventId event;
   std::optional<UnixSeconds> at = {};  // see View
+  bool is_from_site = false;           // see View
 };
 
 // A dismissal as stored in SQLite.

@@ -116,12 +116,16 @@ Task<Result<void>> RedisReaderStore::run_for_last_reply(const Pipeline& commands
 }
 
 void RedisReaderStore::append_item_check(Pipeline& out, std::string_view item) const {
-  out.add("HEXISTS", keys_.item(item), "published_at");
+  out.add("HMGET", keys_.item(item), "published_at", "hidden");
 }
 
-Result<void> RedisReaderStore::require_item(const redis::Reply& known) {
-  if (known.integer() == 1) return {};
-  return known.is_error() ? to_result(known) : fail(ErrorCode::kNotFound, "unknown_item");
+// Otherwise clients could tell hidden and embargoed items from unknown ones.
+Result<void> RedisReaderStore::require_item(const redis::Reply& item, bool is_from_site) {
+  if (item.is_error()) return to_result(item);
+  const auto date = redis::parse<std::int64_t>(redis::string_at(item, 0));
+  const bool is_visible = date && *date <= unix_s(wall_now()) && redis::string_at(item, 1) != "1";
+  if (is_visible || (date && is_from_site)) return {};
+  return fail(ErrorCode::kNotFound, "unknown_item");
 }
 
 // --- history
@@ -144,7 +148,7 @@ Task<Result<void>> RedisReaderStore::record_view(const View& view) {
   if (reject_unknown_) {
     append_item_check(command, view.item.view());
     FRESHET_CO_TRY(known, co_await redis::run_one(redis_, command));
-    if (const auto item_exists = require_item(*known); !item_exists) co_return item_exists;
+    if (const auto accepted = require_item(*known, view.is_from_site); !accepted) co_return accepted;
     command.clear();
   }
   append_view(command, view);

@@ -32,7 +32,7 @@ class RedisReaderStore final : public ReaderStore {
                    redis::Keys keys, NewEventId new_event_id);
 
   // Further errors: kNotFound "unknown_item" (only with items.unknown = reject, which takes 1 RTT
-  // more).
+  // more), also for a hidden or embargoed item unless View::is_from_site.
   Task<Result<void>> record_view(const View& view) override;
   Task<Result<std::vector<ViewedItem>>> views(const ReaderId& reader, ViewKind kind) override;
   Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind, OptionalTime until) override;
@@ -83,6 +83,7 @@ class RedisReaderStore final : public ReaderStore {
     OptionalTime at;
     std::string_view letter;  // of the interaction; empty for a dismissal
     std::string_view reason = {};
+    bool is_from_site = true;
   };
   // Returns one result per write. 2 RTT.
   Task<Result<std::vector<Result<void>>>> apply_writes(const std::vector<ReaderWrite>& writes);
@@ -97,7 +98,8 @@ class RedisReaderStore final : public ReaderStore {
     return readers_.bounded_ttl(reader.view(), history_.ttl);
   }
   void append_item_check(redis::Pipeline& out, std::string_view item) const;
-  static Result<void> require_item(const redis::Reply& known);
+  // `item`: the reply to append_item_check().
+  static Result<void> require_item(const redis::Reply& item, bool is_from_site);
   // `merged_ttl`: set if the view comes from another reader's history; the remaining time to live
   // of that.
   void append_view(redis::Pipeline& out, const View& view, std::optional<seconds> merged_ttl = {}) const;

@@ -110,7 +110,8 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(
     const unsigned partition = keys_.partition_of(each.reader);
     answers[i] = to_result(applied);
     if (answers[i]) answers[i] = to_result((*read_replies)[length_replies[partition]]);
-    if (reject_unknown_ && !is_duplicate && answers[i]) answers[i] = require_item(*next_reply);
+    if (reject_unknown_ && !is_duplicate && answers[i])
+      answers[i] = require_item(*next_reply, each.is_from_site);
     if (reject_unknown_) ++next_reply;
     if (is_duplicate || !answers[i]) continue;
     if (!is_anonymous_reader(each.reader) && stream_room[partition]-- <= 0) {
@@ -174,7 +175,8 @@ std::string undo_event_of(std::string_view item) {
 Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {
   const std::string_view reader = dismissal.reader.view(), item = dismissal.item.view();
   std::vector<ReaderWrite> writes;
-  writes.push_back({reader, item, dismissal.event.view(), dismissal.at, {}, dismissal.reason});
+  writes.push_back(
+      {reader, item, dismissal.event.view(), dismissal.at, {}, dismissal.reason, dismissal.is_from_site});
   FRESHET_CO_TRY(answers, co_await apply_writes(writes));
   if (!answers->front() || !dismissal.at) co_return answers->front();
   // This dismissal was replayed from a spool. Check for a later undo only after writing it: undo

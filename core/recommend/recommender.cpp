@@ -35,7 +35,8 @@ std::shared_ptr<const CandidateSet> MappedRecommender::find_stale_candidates(con
   std::vector<std::uint32_t> excluded;
   events.reserve(std::min(limit, profile.events.size()));
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (items[i] == model::kNoIndex) continue;
+    // The model has embargoed items, too. Pages of items like one of them would reveal it.
+    if (items[i] == model::kNoIndex || catalogue_->published(items[i]) > now) continue;
     if (i < profile.events.size() && events.size() < limit)
       events.push_back({items[i], profile.events[i].kind, profile.events[i].at});
     else

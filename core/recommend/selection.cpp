@@ -66,7 +66,7 @@ Selection::Selection(const CandidateSet& candidate_set, const readers::ReaderSta
   for (const RankedCandidate& each : candidate_set.candidates())
     candidates_.push_back({&each, 1, Eligibility::kEligible});
   classify(now);
-  demote_similar_to_dismissed();
+  demote_similar_to_dismissed(now);
   const auto scores_higher = [](const SelectionCandidate& a, const SelectionCandidate& b) {
     return a.score() > b.score();
   };
@@ -154,13 +154,14 @@ void Selection::classify(UnixSeconds now) {
   }
 }
 
-void Selection::demote_similar_to_dismissed() {
+void Selection::demote_similar_to_dismissed(UnixSeconds now) {
   std::unordered_set<std::string, TextHash, std::equal_to<>> authors, tags;
   std::string buffer;
   for (const readers::ViewedItem& each : state_.dismissals) {
     const auto index = candidate_set_.find(each.item.view());
     if (!index) continue;
     const ItemMetadata metadata = candidate_set_.metadata(*index);
+    if (metadata.published > now) continue;  // embargoed: must not be noticed
     const std::string_view author = author_key(metadata.author_id, metadata.author, buffer);
     if (!author.empty()) authors.emplace(author);
     for (const std::string_view tag : metadata.tags) tags.emplace(utf8::fold(tag, buffer));

@@ -81,7 +81,7 @@ class Selection {
   void collect_exclusions();
   std::vector<ReaderMark> collect_marks() const;
   void classify(UnixSeconds now);
-  void demote_similar_to_dismissed();
+  void demote_similar_to_dismissed(UnixSeconds now);
 
   const CandidateSet& candidate_set_;
   const readers::ReaderState& state_;

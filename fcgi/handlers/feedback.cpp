@@ -46,6 +46,7 @@ Task<Result<Response>> post_feedback(Call& call) {
   dismissal->reader = std::move(*reader);
   if (!call.may_store(dismissal->reader)) co_return private_json(std::string(kNotStored));
   limit_event_id(call, dismissal->event, dismissal->event.view());
+  dismissal->is_from_site = call.request.zone == Zone::kInternal;
   const auto recorded = co_await readers::dismiss(call.services.readers, *dismissal, call.must_spool());
   if (!recorded) co_return with_item_member(recorded.error(), "topicId");
   co_return render(call.services, *recorded);

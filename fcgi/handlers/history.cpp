@@ -63,6 +63,7 @@ Task<Result<Response>> post_history(Call& call) {
   view->reader = std::move(*reader);
   if (!call.may_store(view->reader)) co_return private_json(std::string(kNotStored));
   limit_event_id(call, view->event, view->event.view());
+  view->is_from_site = call.request.zone == Zone::kInternal;
   const auto recorded = co_await readers::record_view(services.readers, *view, call.must_spool());
   if (!recorded) co_return with_item_member(recorded.error(), "topicId");
   if (recorded->queued) co_return queued_reply(services);

@@ -165,7 +165,8 @@ void record_history_view(Call& call, const ReaderId& reader, const ItemId& item,
                          bool must_spool) {
   Services& services = call.services;
   const bool in_history = services.settings.history.from_track;
-  const readers::View view{reader, item, readers::ViewKind::kTopic, event};
+  const bool is_from_site = call.request.zone == Zone::kInternal;
+  const readers::View view{reader, item, readers::ViewKind::kTopic, event, {}, is_from_site};
   if (!must_spool) {
     services.feed.record_use(reader, item, std::nullopt, in_history);
     if (in_history) services.record_view(view);

@@ -97,10 +97,17 @@ def all_replies(service, item):
                      lambda client=client, number=number: client.track(item, 700, sessionId=f"e{number}", eventId=event),
                      lambda client=client, number=number: client.view(item, f"e{number}", eventId=event)]
     sequence += [lambda: one.track(item, -1), lambda: one.view(item, "f", "yesterday"), lambda: crawler.track(item, 500)]
+    reader = {"userId": f"reader-of-{item}"}
+    sequence += [lambda: one.post("/api/history", reader | {"topicId": item}),
+                 lambda: one.post("/api/feedback", reader | {"topicId": item, "kind": "not_interested"}),
+                 lambda: one.delete("/api/feedback", query=reader | {"topicId": item}),
+                 lambda: one.get("/api/history", query=reader),
+                 lambda: one.delete("/api/history", query=reader | {"topicId": item}),
+                 lambda: one.get(f"/api/items/{item}/similar")]
     replies = [send() for send in sequence]
-    varying = {"date", "x-request-id", "content-length"}
+    varying = {"date", "x-request-id", "content-length", "etag"}
     return [(reply.status, [(key, value) for key, value in reply.headers.items() if key.lower() not in varying],
-             re.sub(rb'"(score|scoreInc)":[0-9.e-]+', rb'"\1":0', reply.body)) for reply in replies]
+             re.sub(rb'"(score|scoreInc)":[0-9.e-]+', rb'"\1":0', reply.body).replace(item.encode(), b"ITEM")) for reply in replies]
 
 
 @pytest.mark.parametrize("unknown", ["count", "list", "reject"])

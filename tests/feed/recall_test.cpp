@@ -230,6 +230,19 @@ TEST_CASE_METHOD(IndexFixture, "items similar to interests come first, all other
   for (int i = 0; i < 3; ++i) CHECK(recalled.candidates[static_cast<std::size_t>(i)].score > 0);
 }
 
+TEST_CASE_METHOD(IndexFixture, "an embargoed item as an interest is like an unknown one", "[search]") {
+  write_index(settings,
+              {item("embargoed", "deep sea fishing", wall_now() + kDay, {"sea"}),
+               item("alike", "deep sea fishing", kNow - kDay, {"sea"}), item("new", "tax law", kNow)});
+  feed::BlockingRecall recall(settings);
+  const auto search = [&](const char* interest) {
+    return run_search(recall, {{}, {{ItemId::trusted(interest), 1.0}}, kNow, 10});
+  };
+  CHECK(ids(search("nobody")) == Ids{"new", "alike"});
+  CHECK(ids(search("embargoed")) == Ids{"new", "alike"});
+  CHECK(search("embargoed").candidates.back().score == 0);
+}
+
 TEST_CASE_METHOD(IndexFixture, "without text or interests, or with unknown ones, the newest items come first",
                  "[search]") {
   write_index(settings,

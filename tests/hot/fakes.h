@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <coroutine>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,9 @@ class FakeHotStore final : public hot::HotStore {
 
 class FakeItemStore : public items::ItemStore {
  public:
+  std::set<std::string> hidden;  // all other items are unknown
+  bool failing = false;
+
   Task<Result<void>> put(const items::Item&) override { co_return Result<void>(); }
   Task<Result<void>> put_many(const std::vector<items::Item>&) override { co_return Result<void>(); }
   Task<Result<void>> remove(const ItemId&) override { co_return Result<void>(); }
@@ -109,7 +113,12 @@ class FakeItemStore : public items::ItemStore {
     co_return fail(ErrorCode::kNotFound, "unknown_item");
   }
   Task<Result<std::vector<items::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
-    co_return std::vector<items::ItemCard>(ids.size());
+    if (failing) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
+    std::vector<items::ItemCard> out(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (hidden.contains(ids[i].str())) out[i].visible_from = items::kNever;
+    }
+    co_return out;
   }
 };
 

@@ -207,6 +207,39 @@ TEST_CASE("After an item was hidden, the old snapshot is served only while Redis
   CHECK(served->list->size() == 1);
 }
 
+TEST_CASE("While a rank is rebuilt, the old list is served without what was hidden meanwhile", "[lists]") {
+  Fixture f;
+  const hot::ListQuery query{&hot::kEngagementModel, {}, {}, {}};
+  f.set_cached_list(kTwoItems);
+  REQUIRE(run_ready(f.lists.get(query, f.start)));
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "2"};
+  f.hot.rank = {{ItemId::trusted("b"), 1e300}};  // not a score with the current half-life
+  f.items.hidden = {"a"};
+  const bool messages_lost = GENERATE(true, false), is_later = GENERATE(true, false);
+  f.lists.invalidate(messages_lost);
+  const auto read = [&](milliseconds after) {
+    const auto served = run_ready(is_later ? f.lists.build_at(query, wall_now() + seconds{60})
+                                           : f.lists.get(query, f.start + after));
+    REQUIRE(served);
+    CHECK(served->degraded);
+    return served->list->first(10);
+  };
+  SECTION("Redis has the items") {
+    CHECK(read(milliseconds(0)) == "[{\"id\":\"b\",\"score\":1}]");
+    CHECK(read(milliseconds(1)) == "[{\"id\":\"b\",\"score\":1}]");
+    f.items.hidden = {"b"};
+    f.cards.invalidate_all();
+    f.lists.invalidate(messages_lost);
+    CHECK(read(milliseconds(2000)) == "[]");
+  }
+  SECTION("Redis has become unavailable") {
+    const std::vector<ItemId> ranked{ItemId::trusted("b")};
+    REQUIRE(run_ready(f.cards.get(ranked)));
+    f.items.failing = true;
+    CHECK(read(milliseconds(0)) == kTwoItems);
+  }
+}
+
 TEST_CASE("Without Redis and without a snapshot the list is empty and degraded", "[lists]") {
   Fixture f;
   f.make_redis_unavailable();

@@ -5,11 +5,15 @@ import http.client
 import json
 import re
 import socket
+import struct
 import unittest
 
 from case import CRAWLER, PUBLIC, WRITES, Case
-from instance import Nginx, Reply, Sessions, auth_edits, wait_until
+from instance import AGENT, Nginx, Reply, Sessions, auth_edits, wait_until
 from responder import Responder
+
+# Frames and flags of HTTP/2.
+_HEADERS, _SETTINGS, _END_STREAM, _END_HEADERS = 1, 4, 1, 4
 
 
 class Limits(Case):
@@ -150,6 +154,45 @@ class Limits(Case):
                 connection.close()
 
 
+class Http2:
+    """An HTTP/2 client of a server without TLS, as far as these tests need one."""
+
+    def __init__(self, nginx, address):
+        self._connection = socket.create_connection((nginx.host, nginx.port), 10, source_address=(address, 0))
+        self._reader = self._connection.makefile("rb")
+        self._stream = -1
+        self._connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + self._frame(_SETTINGS, 0, 0, b""))
+
+    @staticmethod
+    def _frame(kind, flags, stream, payload):
+        return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+    def send(self, method, path, headers, end):
+        """Sends the head of a request, which ends the request or not. Returns its stream."""
+        self._stream += 2
+        fields = {":method": method, ":scheme": "http", ":path": path, ":authority": "x", "user-agent": AGENT, **headers}
+        block = b"".join(bytes([0, len(name)]) + name.encode() + bytes([len(value)]) + value.encode() for name, value in fields.items())
+        self._connection.sendall(self._frame(_HEADERS, _END_HEADERS | (_END_STREAM if end else 0), self._stream, block))
+        return self._stream
+
+    def statuses_until(self, stream):
+        """The statuses that arrive up to that of this stream."""
+        statuses = []
+        while True:
+            head = self._reader.read(9)
+            kind, replied = head[3], struct.unpack(">I", head[5:])[0]
+            payload = self._reader.read(int.from_bytes(head[:3], "big"))
+            if kind == _HEADERS:
+                block = payload.removeprefix(b"\x20")  # a change of the table's size
+                statuses.append(200 if block[0] == 0x88 else int(block[2:5]))
+                if replied == stream:
+                    return statuses
+
+    def close(self):
+        self._reader.close()
+        self._connection.close()
+
+
 class PendingBodies(Case):
     """Bodies that never arrive, from many addresses: other clients are still served."""
 
@@ -233,6 +276,28 @@ class PendingBodies(Case):
         finally:
             for connection in held:
                 connection.close()
+            responder.close()
+            nginx.stop()
+
+    def test_pending_bodies_of_http2_count_whatever_their_length_is_said_to_be(self):
+        nginx = Nginx(edits=[("freshet-public.conf", "backlog=4096", "backlog=4096 http2"), ("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 60s")])
+        responder = Responder(nginx.socket_path)
+        nginx.start()
+
+        def replies(address, length, bodies):
+            """The statuses of this many requests whose bodies never end and of a read after them, where there is a reply."""
+            client = Http2(nginx, address)
+            self.held.append(client)
+            for _ in range(bodies):
+                client.send("POST", "/api/track", {"content-length": length} if length else {}, end=False)
+            return client.statuses_until(client.send("GET", "/api/recommendations", {}, end=True))
+
+        try:
+            for number, length in enumerate((None, "0", "999", None)):
+                self.assertEqual(replies(f"127.66.0.{number + 1}", length, 17), [429, 200], length)
+            self.assertEqual(replies("127.66.0.9", None, 1), [429, 200], "64 bodies of one network")
+            self.assertEqual(replies("127.66.1.9", None, 1), [200])
+        finally:
             responder.close()
             nginx.stop()
 

@@ -649,6 +649,34 @@ TEST_CASE("with items.unknown = reject only events of unknown items are rejected
   CHECK_FALSE(site.dismiss("known"));
 }
 
+TEST_CASE("with items.unknown = reject clients' events of invisible items are those of unknown items",
+          "[readers]") {
+  ReaderFixture site;
+  site.settings.items_unknown = "reject";
+  site.reopen();
+  items::Item item = site.item("i", wall_now() + seconds{3600});
+  if (GENERATE(true, false)) {
+    item.published_at = wall_now() - seconds{3600};
+    item.hidden = true;
+  }
+  site.put(item);
+  const std::size_t before = site.stream_entries().size();
+  readers::View view = site.make_view("i");
+  CHECK(error_of(run_sync(site.store().record_view(view))).reason == "unknown_item");
+  CHECK(error_of(site.dismiss("i")).reason == "unknown_item");
+  CHECK(site.history().empty());
+  CHECK(site.read().dismissals.empty());
+  CHECK(site.stream_entries().size() == before);
+
+  // The site knows its items.
+  view.is_from_site = true;
+  CHECK(run_sync(site.store().record_view(view)));
+  CHECK(run_sync(site.store().dismiss({kReader, item.id, {}, {}, {}, true})));
+  const auto answers = run_sync(site.store().record_interactions({site.make_event("i", Interaction::kPost)}));
+  REQUIRE(answers);
+  CHECK(answers->front());
+}
+
 TEST_CASE("a dismissal lasts feedback.ttl, can be undone, and stores its reason", "[readers]") {
   ReaderFixture site;
   site.settings.feedback.max_items = 3;

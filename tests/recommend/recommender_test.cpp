@@ -19,7 +19,7 @@ namespace {
 ItemId id(const std::string& text) { return ItemId::trusted(text); }
 
 // Readers who like either roses or chess; half a dozen items of each.
-training::TrainedModel two_tastes(UnixSeconds now) {
+training::TrainedModel two_tastes(UnixSeconds now, const std::vector<training::TrainingItem>& more = {}) {
   training::TrainingData data;
   data.now = now;
   for (int i = 0; i < 12; ++i) {
@@ -27,6 +27,7 @@ training::TrainedModel two_tastes(UnixSeconds now) {
     data.items.push_back(
         {taste + std::to_string(i % 6), "all about " + taste, {}, "ann", {taste}, now, false});
   }
+  data.items.insert(data.items.end(), more.begin(), more.end());
   for (std::uint32_t reader = 0; reader < 20; ++reader) {
     for (std::uint32_t i = 0; i < 6; ++i) {
       if ((i + reader) % 3 != 0)
@@ -382,4 +383,18 @@ TEST_CASE_METHOD(Site, "the trend has decayed views, and what was read after an 
   CHECK(read->at(0).item == id("b"));
   CHECK(read->at(0).score == Approx(8).epsilon(.01));
   CHECK(read->at(1).score == Approx(3).epsilon(.01));
+}
+
+TEST_CASE_METHOD(Site, "an embargoed item that a reader names is like an unknown one", "[recommender]") {
+  put_both_tastes();
+  training::TrainingItem embargoed{"embargoed", "all about roses", {}, "ann", {"roses"}, now() + seconds{60}};
+  const bool is_public = GENERATE(false, true);
+  if (is_public) embargoed.published = now() - seconds{60};
+  REQUIRE(training::write_model(two_tastes(now(), {embargoed}), path));
+  REQUIRE(active_model->open(path));
+  const auto candidates = candidates_for({interaction("embargoed")});
+  bool has_affinity = false;
+  for (const recommend::RankedCandidate& each : candidates->candidates())
+    has_affinity = has_affinity || each.affinity > 0;
+  CHECK(has_affinity == is_public);
 }

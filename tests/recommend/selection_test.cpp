@@ -115,6 +115,17 @@ TEST_CASE("a dismissal demotes the author and the tags", "[recommend]") {
   CHECK(selection.candidates()[4].factor == Approx(with.feedback.tag_factor * with.feedback.author_factor));
 }
 
+TEST_CASE("a dismissal of an embargoed item demotes nothing", "[recommend]") {
+  const FakeCandidateSet all({{"embargoed", 9, 1, "ann", {"news"}, kNow + seconds{1}},
+                              {"alike", 4, 1, "ann", {"news"}, kNow},
+                              {"other", 3.5, 1, "", {"y"}, kNow}});
+  readers::ReaderState state;
+  state.dismissals = {viewed("embargoed")};
+  const auto with = settings();
+  const recommend::Selection selection(all, state, ExclusionMode::kHard, with, kNow);
+  CHECK(ids(selection) == std::vector<std::string>{"alike", "other"});
+}
+
 TEST_CASE("a dismissal demotes the author and the tags however they are written", "[recommend]") {
   const FakeCandidateSet all({{"dismissed", 9, 1, "Ann Lee", {"Machine Learning"}, kNow},
                               {"same author", 4, 1, "ANN LEE", {}, kNow},
