@@ -200,6 +200,10 @@ void RecentIndex::compare(Slice& slice) {
   std::sort(added.begin(), added.end(),
             [](const ReadItem& a, const ReadItem& b) { return a.published < b.published; });
   const auto index = static_cast<std::size_t>(&slice - slices_.data());
+  for (auto& [name, term] : terms_) {  // the item that has it too often may be gone
+    if (index < term.slices.size() && term.slices[index].is_too_frequent)
+      term.slices[index].postings_version = 0;
+  }
   for (const ReadItem& each : added) add_postings(index, add_item(slice.database, items, each));
   items.since = since;
   slice.is_current = true;
@@ -245,7 +249,8 @@ std::uint64_t RecentIndex::frequency(const std::string& name, Term& term) {
 bool RecentIndex::load_postings(const std::string& name, Term& term, std::size_t index) {
   const Slice& slice = slices_[index];
   TermSlice& in_slice = term.slices[index];
-  if (in_slice.postings_version == slice.postings_version && !in_slice.is_too_frequent) return true;
+  if (in_slice.postings_version == slice.postings_version) return !in_slice.is_too_frequent;
+  if (postings_ > 2 * limits_.postings) return false;  // until a search forgets some
   const std::vector<std::uint32_t>& by_number = slice.items.by_number;
   std::vector<std::uint32_t> postings;
   bool is_too_frequent = false;

@@ -354,3 +354,16 @@ TEST_CASE_METHOD(Fixture, "words that were not used for longest are forgotten", 
     }
   }
 }
+
+TEST_CASE_METHOD(Fixture, "a search holds at most twice the postings that later ones may find", "[recent]") {
+  std::vector<items::Item> items(700);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = item("i" + std::to_string(i), "red green blue white", kNow - seconds{i});
+  put(items);
+  source = feed::make_search_source(settings.search);
+  recent = RecentIndex({1000, 800});
+  load(UnixSeconds{});
+  const std::vector<search::WeightedTerm> terms{{"red", 1}, {"green", 1}, {"blue", 1}, {"white", 1}};
+  CHECK_FALSE(recent.match(terms, 0, unix_time(kNow) + 1, 0, nullptr).has_value());
+  check_equal(match(kRed, UnixSeconds{}), search_xapian(kRed));
+}
