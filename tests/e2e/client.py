@@ -10,6 +10,20 @@ AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
 
+def _parse_headers(stream, _class=http.client.HTTPMessage):
+    """Replaces http.client's function, whose parser for e-mail takes half the time of a request."""
+    message = _class()
+    for line in iter(stream.readline, b"\r\n"):
+        name, colon, value = line.decode("latin-1").partition(":")
+        if not colon or not line.endswith(b"\r\n"):
+            raise http.client.HTTPException(f"malformed header: {line!r}")
+        message._headers.append((name, value.strip()))
+    return message
+
+
+http.client.parse_headers = _parse_headers
+
+
 def quote_segment(text):
     """Percent-encodes text as one path segment."""
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
