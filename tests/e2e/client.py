@@ -41,9 +41,20 @@ class Reply:
         return f"{self.status} {self.body[:300]!r}"
 
 
+class Connection(http.client.HTTPConnection):
+    """Sends a request's headers and its body together, as browsers do."""
+
+    def _send_output(self, message_body=None, encode_chunked=False):
+        if not isinstance(message_body, bytes) or encode_chunked:
+            return super()._send_output(message_body, encode_chunked)
+        message = b"\r\n".join([*self._buffer, b"", message_body])
+        self._buffer.clear()
+        return self.send(message)
+
+
 class Client:
     def __init__(self, host, port, agent=AGENT, timeout=80, source=None):
-        self._connection = http.client.HTTPConnection(host, port, timeout=timeout, source_address=source and (source, 0))
+        self._connection = Connection(host, port, timeout=timeout, source_address=source and (source, 0))
         self._agent = agent
 
     def request(self, method, path, body=None, headers=None, query=None):
