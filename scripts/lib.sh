@@ -80,23 +80,23 @@ end_process() {
 
 # --- nginx -----------------------------------------------------------------------------------------------------------
 
-# link_pages DIR: makes DIR with links to the pages and to their compressed forms in the build tree. Compresses those that
-# are missing there or older than the page.
-link_pages() {
-  local page compressed=$release/installed/share/freshet/html
-  local -a links=() outdated=()
-  for page in "$root"/nginx/html/*; do
-    links+=("$page")
-    if [[ $compressed/${page##*/}.gz -nt $page ]]; then links+=("$compressed/${page##*/}.gz"); else outdated+=("$1/${page##*/}"); fi
-  done
+# provide_pages DIR: links DIR to the pages of the build tree, which has links to them and their compressed forms. Makes
+# copies if anything there is missing or older than a page.
+provide_pages() {
+  local page built=$release/installed/share/freshet/html
   rm -rf "$1"
-  mkdir "$1"
-  ln -s "${links[@]}" "$1"
-  [[ ${#outdated[@]} -eq 0 ]] || gzip -9nkf "${outdated[@]}"
+  for page in "$root"/nginx/html/*; do
+    if [[ ! $built/${page##*/} -ef $page || ! $built/${page##*/}.gz -nt $page ]]; then
+      cp -r "$root/nginx/html" "$1"
+      gzip -9nk "$1"/*
+      return
+    fi
+  done
+  ln -s "$built" "$1"
 }
 
 # render_nginx DIR ADDRESS PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths
-# under DIR and the given address and ports, and links the pages in DIR/html. USER: empty unless root
+# under DIR and the given address and ports, and provides the pages in DIR/html. USER: empty unless root
 # starts nginx. LIMITS: 0 removes limit_req and limit_conn. FRESHET_NGINX_EDIT: an additional sed expression, used by
 # tests for shorter times.
 render_nginx() {
@@ -117,7 +117,7 @@ render_nginx() {
   if [[ -n $5 ]]; then edits+=(-e "s#^user .*#user $5;#"); else edits+=(-e '/^user /d'); fi
   [[ $6 -eq 1 ]] || edits+=(-e '/^ *limit_\(req\|conn\) /d')
   [[ -z ${FRESHET_NGINX_EDIT:-} ]] || edits+=(-e "$FRESHET_NGINX_EDIT")
-  link_pages "$state/html"
+  provide_pages "$state/html"
   cp "$root"/nginx/*.conf "$state/etc/nginx/"
   sed -i "${edits[@]}" "$state"/etc/nginx/*.conf
 }
