@@ -38,18 +38,19 @@ build_release() {
 # --- Processes, by pid ---------------------------------------------------------------------------------------------
 # A pid can be reused, so a process is identified by its pid and start time.
 
-# start_time PID: start time in clock ticks since boot; fails if there is no such process or it is a zombie.
-start_time() {
+# read_start_time PID: sets `start_time`, in clock ticks since boot; fails if there is no such process or it is a zombie.
+# Sets a variable because a subshell for every poll would cost more than the wait.
+read_start_time() {
   local stat
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
   local -a field
   read -ra field <<<"${stat##*) }"
   [[ ${field[0]} != [ZX] ]] || return 1
-  echo "${field[19]}"
+  start_time=${field[19]}
 }
 
 # is_same PID START_TIME: true while the process is alive.
-is_same() { [[ $(start_time "$1") == "$2" ]]; }
+is_same() { read_start_time "$1" && [[ $start_time == "$2" ]]; }
 
 # pause SECONDS: sleep within this shell. Starting a program for every poll would cost more than the wait.
 exec {idle_fd}<> <(:)
@@ -79,8 +80,23 @@ end_process() {
 
 # --- nginx -----------------------------------------------------------------------------------------------------------
 
+# provide_pages DIR: links DIR to the pages of the build tree, which has links to them and their compressed forms. Makes
+# copies if anything there is missing or older than a page.
+provide_pages() {
+  local page built=$release/installed/share/freshet/html
+  rm -rf "$1"
+  for page in "$root"/nginx/html/*; do
+    if [[ ! $built/${page##*/} -ef $page || ! $built/${page##*/}.gz -nt $page ]]; then
+      cp -r "$root/nginx/html" "$1"
+      gzip -9nk "$1"/*
+      return
+    fi
+  done
+  ln -s "$built" "$1"
+}
+
 # render_nginx DIR ADDRESS PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths
-# under DIR and the given address and ports, and the pages, also compressed, to DIR/html. USER: empty unless root
+# under DIR and the given address and ports, and provides the pages in DIR/html. USER: empty unless root
 # starts nginx. LIMITS: 0 removes limit_req and limit_conn. FRESHET_NGINX_EDIT: an additional sed expression, used by
 # tests for shorter times.
 render_nginx() {
@@ -101,9 +117,7 @@ render_nginx() {
   if [[ -n $5 ]]; then edits+=(-e "s#^user .*#user $5;#"); else edits+=(-e '/^user /d'); fi
   [[ $6 -eq 1 ]] || edits+=(-e '/^ *limit_\(req\|conn\) /d')
   [[ -z ${FRESHET_NGINX_EDIT:-} ]] || edits+=(-e "$FRESHET_NGINX_EDIT")
-  rm -rf "$state/html"
-  cp -r "$root/nginx/html" "$state/html"
-  gzip -9nk "$state"/html/*
+  provide_pages "$state/html"
   cp "$root"/nginx/*.conf "$state/etc/nginx/"
   sed -i "${edits[@]}" "$state"/etc/nginx/*.conf
 }

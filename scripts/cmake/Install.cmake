@@ -56,6 +56,7 @@ file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/nginx/html/*)
 foreach(page ${pages})
   get_filename_component(name ${page} NAME)
   freshet_compressed(${page} ${CMAKE_INSTALL_DATADIR}/freshet/html/${name} freshet)
+  file(CREATE_LINK ${page} ${CMAKE_CURRENT_BINARY_DIR}/installed/${CMAKE_INSTALL_DATADIR}/freshet/html/${name} SYMBOLIC)  # scripts/run serves this folder
 endforeach()
 
 set(documents ${CMAKE_BINARY_DIR}/scripts/man)

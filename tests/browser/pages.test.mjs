@@ -51,8 +51,10 @@ test("axe finds no serious issue on any page, in light and dark colors", async (
       await page.waitForFunction(() => !/Loading/.test(document.getElementById("state")?.textContent || ""));
       await page.$$eval("details", (all) => all.forEach((each, index) => (each.open = index < 3)));
       await page.evaluate(kAxe);
-      assert.deepEqual(await violations({}), [], `${base}/${name}`);
-      if (base !== freshet.internal) continue;  // both servers have the same colors, and this one shows more
+      // Both servers have the same colors, and the internal one shows more.
+      const withColors = base === freshet.internal;
+      assert.deepEqual(await violations({ rules: { "color-contrast": { enabled: withColors } } }), [], `${base}/${name}`);
+      if (!withColors) continue;
       await page.emulateMedia({ colorScheme: "dark" });
       assert.deepEqual(await violations({ runOnly: ["color-contrast"] }), [], `${base}/${name} in dark colors`);
     }

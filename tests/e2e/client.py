@@ -10,6 +10,20 @@ AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
 
+def _parse_headers(stream, _class=http.client.HTTPMessage):
+    """Replaces http.client's function, whose parser for e-mail takes half the time of a request."""
+    message = _class()
+    for line in iter(stream.readline, b"\r\n"):
+        name, colon, value = line.decode("latin-1").partition(":")
+        if not colon or not line.endswith(b"\r\n"):
+            raise http.client.HTTPException(f"malformed header: {line!r}")
+        message._headers.append((name, value.strip()))
+    return message
+
+
+http.client.parse_headers = _parse_headers
+
+
 def quote_segment(text):
     """Percent-encodes text as one path segment."""
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
@@ -27,9 +41,20 @@ class Reply:
         return f"{self.status} {self.body[:300]!r}"
 
 
+class Connection(http.client.HTTPConnection):
+    """Sends a request's headers and its body together, as browsers do."""
+
+    def _send_output(self, message_body=None, encode_chunked=False):
+        if not isinstance(message_body, bytes) or encode_chunked:
+            return super()._send_output(message_body, encode_chunked)
+        message = b"\r\n".join([*self._buffer, b"", message_body])
+        self._buffer.clear()
+        return self.send(message)
+
+
 class Client:
     def __init__(self, host, port, agent=AGENT, timeout=80, source=None):
-        self._connection = http.client.HTTPConnection(host, port, timeout=timeout, source_address=source and (source, 0))
+        self._connection = Connection(host, port, timeout=timeout, source_address=source and (source, 0))
         self._agent = agent
 
     def request(self, method, path, body=None, headers=None, query=None):

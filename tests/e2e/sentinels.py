@@ -1,7 +1,6 @@
 """A highly available Redis: a master, two replicas and three real sentinels on their own loopback address."""
 
 import hashlib
-import json
 import os
 import signal
 import socket
@@ -9,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from service import REDIS_CLI, REDIS_SERVER, ROOT, loopback, remove_tree, wait_until
+from service import REDIS_CLI, REDIS_SERVER, ROOT, loopback, redis_client, remove_tree, wait_until
 
 NAME = "feeds"
 PASSWORD = "not a secret"
@@ -75,14 +74,12 @@ class Deployment:
                 "redis__password_file": f'"{self.password_file}"', "redis__url": '"redis://127.0.0.1:1"'}
 
     def redis_cli(self, port, *command):
-        done = subprocess.run([REDIS_CLI, "-h", self.host, "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=80)
-        assert done.returncode == 0, (port, command, done.stdout, done.stderr)
-        return json.loads(done.stdout)
+        return redis_client.query((self.host, port), *command)
 
     def _answers(self, port):
         try:
             return self.redis_cli(port, "PING") == "PONG"
-        except (AssertionError, ValueError, subprocess.TimeoutExpired):
+        except redis_client.RedisError:
             return False
 
     def text(self, port, *command):

@@ -20,6 +20,7 @@ from client import Client
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 import loopback  # noqa: E402
+import redis_client  # noqa: E402
 from redis_programs import REDIS_CLI, REDIS_SERVER  # noqa: E402
 from waiting import remove_tree, wait_until  # noqa: E402
 
@@ -332,6 +333,8 @@ class Instance:
 
     def redis_command(self, *command, node=None):
         """Runs a command on one node of a cluster (by port), which may redirect to another."""
+        if not self.masters:
+            return redis_client.query(self.redis_socket(), *command)
         done = subprocess.run([*self._redis_cli(node), "-e", "--json", *map(str, command)], env=self._redis_environment(), capture_output=True,
                               check=False, timeout=80)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
@@ -339,6 +342,8 @@ class Instance:
 
     def redis_text(self, *command, node=None):
         """For commands with a plain-text reply, such as INFO."""
+        if not self.masters:
+            return redis_client.query(self.redis_socket(), *command).replace("\r\n", "\n")
         done = subprocess.run([*self._redis_cli(node), "-e", *command], env=self._redis_environment(), capture_output=True, text=True, check=False, timeout=80)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
@@ -362,13 +367,9 @@ class Instance:
         return os.path.join(self.state, "run/redis.sock")
 
     def _redis_cli(self, node=None):
-        if not self.masters:
-            return [REDIS_CLI, "-s", os.path.join(self.state, "run/redis.sock")]
         return [REDIS_CLI, "-c", "-h", self.host, "-p", str(node or FIRST_NODE)]
 
     def _redis_environment(self):
-        if not self.masters:
-            return None
         with open(os.path.join(self.state, "etc/redis-default"), encoding="ascii") as file:
             return os.environ | {"REDISCLI_AUTH": file.read()}
 

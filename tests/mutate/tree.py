@@ -57,7 +57,7 @@ class Tree:
         os.makedirs(self.root, exist_ok=True)
         os.makedirs(self.log, exist_ok=True)
         self.environment = {"FRESHET_SHARED": os.path.join(os.path.dirname(checkout), "shared"), **os.environ,
-                            "FRESHET_BUILD_DIR": self.build, "PYTHONDONTWRITEBYTECODE": "1"}
+                            "FRESHET_BUILD_DIR": self.build}
         self.fingerprint = self._copy(checkout)
         modules, link = (os.path.join(root, "tests/browser/node_modules") for root in (checkout, self.root))
         if os.path.isdir(modules) and not os.path.islink(link):
@@ -89,6 +89,8 @@ class Tree:
             return file.read()
 
     def write(self, path, text):
+        if path.endswith(".py"):  # Python recognizes an outdated file by the second of its time and by its size
+            shutil.rmtree(os.path.join(self.build, "pycache"), ignore_errors=True)
         with open(os.path.join(self.root, path), "w", encoding="utf-8") as file:
             file.write(text)
 

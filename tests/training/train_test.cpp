@@ -22,14 +22,11 @@ TEST_CASE("the same data gives the same bytes in any order", "[model]") {
     settings.algorithm = algorithm;
     TrainingData data = make_training_data(150, 80, 8);
     REQUIRE(write_model(train_model(data, settings), directory.path() / "a"));
-    REQUIRE(write_model(train_model(data, settings), directory.path() / "b"));
     std::stable_sort(data.events.begin(), data.events.end(),
                      [](const TrainingEvent& a, const TrainingEvent& b) { return a.item < b.item; });
-    REQUIRE(write_model(train_model(data, settings), directory.path() / "c"));
-    const std::string first = read_file(directory.path() / "a");
+    REQUIRE(write_model(train_model(data, settings), directory.path() / "b"));
     INFO(algorithm);
-    CHECK(first == read_file(directory.path() / "b"));
-    CHECK(first == read_file(directory.path() / "c"));
+    CHECK(read_file(directory.path() / "a") == read_file(directory.path() / "b"));
   }
 }
 
