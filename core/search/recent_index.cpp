@@ -330,7 +330,8 @@ std::optional<std::vector<RecentIndex::Match>> RecentIndex::match(const std::vec
 }
 
 // Terms are added in descending order of weight. Once an item with only the remaining terms would
-// weigh too little, these are added to the items found so far, of which ever fewer can weigh enough.
+// weigh too little, these are added only to the items found so far, of which ever fewer can weigh
+// enough.
 void RecentIndex::match_slice(std::size_t index, const std::vector<QueryTerm>& terms, std::int64_t begin,
                               std::int64_t end, double min_weight, std::vector<Match>& out) {
   Slice& slice = slices_[index];
