@@ -1,6 +1,7 @@
 // Readers' data in SQLite: idempotent writes, migration of older files, and complete erasure.
 #include "core/database/database_readers.h"
 
+#include <cstdio>
 #include <iterator>
 #include <random>
 

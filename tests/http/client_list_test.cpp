@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 
 #include <rapidcheck.h>
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 

@@ -1,6 +1,7 @@
 // Readers' changes are recorded, and erased on demand: no key, row, stream entry or spool file
 // names the reader afterwards.
 #include <atomic>
+#include <cstdio>
 #include <iterator>
 #include <random>
 

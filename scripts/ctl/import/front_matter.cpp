@@ -3,6 +3,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <toml++/toml.h>
+#include <algorithm>
 #include <optional>
 #include <sstream>
 

@@ -1,5 +1,6 @@
 #include "scripts/ctl/replay/timing.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 

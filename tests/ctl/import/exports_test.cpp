@@ -1,5 +1,6 @@
 #include <malloc.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <streambuf>
