@@ -48,6 +48,11 @@ class Database {
   // store with its own lock, to detect that the write came too late.
   Result<void> verify_fencing_token();
 
+  // Ids of the backups since which this database has recorded all erasures, oldest first
+  // (add_backup_id()). A restored database gets those of the database that it replaces.
+  Result<std::vector<std::string>> backup_ids();
+  Result<void> set_backup_ids(const std::vector<std::string>& ids);  // call in a transaction
+
   // A transaction. After set_fencing_token(), begin() also has the errors of
   // verify_fencing_token().
   Result<void> begin();
