@@ -1,6 +1,6 @@
 // Items and readers' data in SQLite: the durable copy that survives a loss of Redis, and the source
-// of the search index and the model. Only the recorder writes it; other processes (freshetctl,
-// exports) may read at the same time.
+// of the search index and the model. Only the recorder and add_backup_id() write it; other
+// processes (freshetctl, exports) may read at the same time.
 //
 // WAL mode with synchronous = FULL: after commit() returns Ok the data survives kill -9 and,
 // provided the disk honors fsync, a power loss. Stream entries are acknowledged only afterwards.
