@@ -91,6 +91,9 @@ constexpr std::string_view kFencingTokenKey = "token";
 // Prefix of a reader's hash; the value is in Unix seconds.
 constexpr std::string_view kErasurePrefix = "erased:";
 constexpr std::string_view kErasurePrefixEnd = "erased;";  // ';' follows ':' in ASCII
+// Prefix of the id of a backup; the value counts the backups (add_backup_id()).
+constexpr std::string_view kBackupPrefix = "backup:";
+constexpr std::string_view kBackupPrefixEnd = "backup;";
 // Prefix of the hashes of the target and the source, with ':' in between; the value is in Unix
 // seconds.
 constexpr std::string_view kMergePrefix = "merged:";
@@ -230,6 +233,33 @@ Result<void> Database::set_fencing_token(std::uint64_t token) {
   if (outcome) outcome = commit();
   if (!outcome) rollback();
   return outcome;
+}
+
+Result<std::vector<std::string>> Database::backup_ids() {
+  PreparedStatement& query = impl_->queries[kMetaOf];
+  query.bind(1, kBackupPrefix).bind(2, kBackupPrefixEnd);
+  std::vector<std::pair<std::int64_t, std::string>> rows;
+  for (;;) {
+    FRESHET_TRY(has_row, query.step());
+    if (!*has_row) break;
+    rows.emplace_back(redis::parse_or_zero<std::int64_t>(query.text(1)),
+                      query.text(0).substr(kBackupPrefix.size()));
+  }
+  query.reset();
+  std::ranges::sort(rows);
+  std::vector<std::string> out;
+  for (auto& [count, id] : rows) out.push_back(std::move(id));
+  return out;
+}
+
+Result<void> Database::set_backup_ids(const std::vector<std::string>& ids) {
+  FRESHET_TRY(remove, impl_->db->prepare("DELETE FROM meta WHERE name >= ?1 AND name < ?2"));
+  if (auto ok = remove->bind(1, kBackupPrefix).bind(2, kBackupPrefixEnd).run(); !ok) return ok;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto ok = impl_->put_meta(std::string(kBackupPrefix) + ids[i], std::to_string(i + 1));
+    if (!ok) return ok;
+  }
+  return {};
 }
 
 // --- Transactions

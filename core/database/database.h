@@ -1,6 +1,6 @@
 // Items and readers' data in SQLite: the durable copy that survives a loss of Redis, and the source
-// of the search index and the model. Only the recorder writes it; other processes (freshetctl,
-// exports) may read at the same time.
+// of the search index and the model. Only the recorder and add_backup_id() write it; other
+// processes (freshetctl, exports) may read at the same time.
 //
 // WAL mode with synchronous = FULL: after commit() returns Ok the data survives kill -9 and,
 // provided the disk honors fsync, a power loss. Stream entries are acknowledged only afterwards.
@@ -47,6 +47,11 @@ class Database {
   // Error: kUnavailable "lease_lost" if another token than ours is stored. Call after writing to a
   // store with its own lock, to detect that the write came too late.
   Result<void> verify_fencing_token();
+
+  // Ids of the backups since which this database has recorded all erasures, oldest first
+  // (add_backup_id()). A restored database gets those of the database that it replaces.
+  Result<std::vector<std::string>> backup_ids();
+  Result<void> set_backup_ids(const std::vector<std::string>& ids);  // call in a transaction
 
   // A transaction. After set_fencing_token(), begin() also has the errors of
   // verify_fencing_token().

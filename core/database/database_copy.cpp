@@ -14,6 +14,15 @@
 namespace freshet::database {
 namespace {
 
+// The values count up, so that the oldest ids are known whatever the clock says.
+constexpr std::string_view kAddBackupId =
+    "INSERT INTO meta (name, value) SELECT 'backup:' || lower(hex(randomblob(16))),"
+    " CAST(coalesce(max(CAST(value AS INTEGER)), 0) + 1 AS TEXT) FROM meta"
+    " WHERE name >= 'backup:' AND name < 'backup;' RETURNING substr(name, 8)";
+constexpr std::string_view kDropOldestBackupIds =
+    "DELETE FROM meta WHERE name IN (SELECT name FROM meta WHERE name >= 'backup:' AND name < 'backup;'"
+    " ORDER BY CAST(value AS INTEGER) DESC LIMIT -1 OFFSET ?1)";
+
 tl::unexpected<Error> corrupt(std::string what) {
   return fail(ErrorCode::kUnavailable, "database_corrupt", {}, std::move(what));
 }
@@ -58,6 +67,23 @@ Result<void> copy_database(const std::string& from, const std::string& to) {
   copy->bind(1, std::string_view(to));
   if (auto ok = copy->run(); !ok) return ok;
   return sync_file(to);
+}
+
+Result<std::string> add_backup_id(const std::string& path) {
+  FRESHET_TRY(db, SqliteConnection::open(path, SQLITE_OPEN_READWRITE));
+  // Checked first, for the reason given in Database::open().
+  if (db->is_read_only())
+    return fail(ErrorCode::kUnavailable, "database_readonly", {}, "the file is not writable");
+  if (auto ok = db->execute("PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE"); !ok)
+    return tl::unexpected(ok.error());
+  FRESHET_TRY(add, db->prepare(kAddBackupId));
+  if (const auto row = add->step(); !row) return tl::unexpected(row.error());
+  std::string id(add->text(0));
+  add->reset();
+  FRESHET_TRY(prune, db->prepare(kDropOldestBackupIds));
+  if (auto ok = prune->bind(1, kMaxBackupIds).run(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = db->execute("COMMIT"); !ok) return tl::unexpected(ok.error());
+  return id;
 }
 
 Result<DatabaseSummary> verify_database(const std::string& path) {

@@ -14,6 +14,12 @@ namespace freshet::database {
 // in unused bytes. O(bytes). Errors: those of Database.
 Result<void> copy_database(const std::string& from, const std::string& to);
 
+// Adds a random id to those that Database::backup_ids() returns, and returns it. Call before
+// copy_database(): later states of this database have the id, earlier ones do not. Waits up to ten
+// seconds for a writer's lock. Does not migrate the file. Errors: those of Database.
+Result<std::string> add_backup_id(const std::string& path);
+inline constexpr std::int64_t kMaxBackupIds = 10'000;  // older ones are removed
+
 struct DatabaseSummary {
   std::int64_t schema_version = 0;  // user_version; 0: a file without tables
   std::int64_t items = 0;           // hidden ones included

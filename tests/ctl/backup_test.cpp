@@ -3,10 +3,17 @@
 #include "scripts/ctl/backup/backup.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <map>
+#include <random>
+#include <set>
+#include <thread>
 
 #include "core/base/fingerprint.h"
 #include "core/database/database.h"
@@ -29,6 +36,7 @@
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/error_of.h"
 #include "tests/support/redis_cluster.h"
+#include "tests/support/repeat_count.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
@@ -217,6 +225,12 @@ void populate(BackupSite& site) {
   const std::string history = site.keys().view_history(readers::ViewKind::kTopic, "r1");
   cut.add("RPUSH", history, "i3", "i1", "i2").add("EXPIRE", history, 5000);
   REQUIRE(site.redis_there.call(cut));
+}
+
+readers::ReaderPseudonyms erasure_hashes() {
+  static auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
+  REQUIRE(identity);
+  return reader_hashes(*identity);
 }
 
 std::int64_t count_violations(BackupSite& site) {
@@ -1615,6 +1629,296 @@ TEST_CASE("an earlier copy of the database does not know later erasures", "[back
   const auto before = site.key_contents();
   CHECK(site.restore(site.path("backup"), true, {}, false) == kExitUnknownErasures);
   CHECK(site.key_contents() == before);
+}
+
+TEST_CASE("an earlier copy of the database with the same fencing token does not know later erasures",
+          "[backup]") {
+  BackupSite site;
+  populate(site);
+  const readers::ReaderPseudonyms hashes = erasure_hashes();
+  const std::string file = site.settings.recorder.database;
+  // An earlier backup, so the copy is not merely one from before the first.
+  const bool has_earlier_backup = GENERATE(false, true);
+  if (has_earlier_backup) REQUIRE(site.back_up("earlier"));
+  const std::string copy = site.path("copy");
+  REQUIRE(site.database()->truncate_wal());
+  std::filesystem::copy_file(file, copy);
+  REQUIRE(site.back_up());
+  site.record([&](database::Database& database) {
+    REQUIRE(database.put_erasure(hashes.erasure(ReaderId::trusted("r1")), wall_now()));
+  });
+  REQUIRE(site.restore(site.path("backup"), true, {}, false) == 0);
+  std::filesystem::copy_file(copy, file, std::filesystem::copy_options::overwrite_existing);
+  // A backup of the copy does not make it know more.
+  const bool has_later_backup = GENERATE(false, true);
+  if (has_later_backup) REQUIRE(site.back_up("later"));
+  const auto before = site.key_contents();
+  CHECK(site.restore(site.path("backup"), true, {}, false) == kExitUnknownErasures);
+  CHECK(site.key_contents() == before);
+  if (has_earlier_backup) CHECK(site.restore(site.path("earlier"), true, {}, false) == 0);
+  CHECK(site.restore(site.path("backup"), true, {}, true) == 0);
+  // Accepting them does not make them known.
+  CHECK(site.restore(site.path("backup"), true, {}, false) == kExitUnknownErasures);
+}
+
+TEST_CASE("a backup waits for the database's lock and leaves its id in the database", "[backup]") {
+  BackupSite site;
+  populate(site);
+  auto writer = site.database();
+  REQUIRE(writer->begin());
+  std::atomic<bool> done = false;
+  Result<int> outcome = -1;
+  std::thread backup([&] {
+    outcome = site.back_up();
+    done = true;
+  });
+  // Once the dump is complete, only the lock is missing.
+  const auto dump_is_complete = [&] {
+    std::error_code ignored;
+    for (const auto& each : fs::recursive_directory_iterator(site.directory.path(), ignored)) {
+      if (each.path().filename() != kRedisName) continue;
+      auto dump = DumpReader::open(each.path().string());
+      DumpRecord record;
+      Result<bool> more = dump.has_value();
+      while (more && *more) more = dump->next(record);
+      return dump.has_value() && more.has_value();
+    }
+    return false;
+  };
+  while (!done && !dump_is_complete()) std::this_thread::yield();
+  CHECK_FALSE(done);
+  REQUIRE(writer->commit());
+  backup.join();
+  CHECK(outcome == 0);
+  const auto manifest = verify_backup(site.path("backup"));
+  REQUIRE(manifest);
+  REQUIRE(manifest->id);
+  CHECK_FALSE(manifest->id->empty());
+  CHECK(writer->backup_ids() == std::vector<std::string>{*manifest->id});
+}
+
+TEST_CASE("if the database cannot be written, a backup succeeds, but no database knows later erasures",
+          "[backup]") {
+  BackupSite site;
+  populate(site);
+  SqliteShell(site.path("freshet.db"))
+      .run(
+          "CREATE TRIGGER full BEFORE INSERT ON meta WHEN new.name GLOB 'backup:*'"
+          " BEGIN SELECT raise(ABORT, 'full'); END");
+  REQUIRE(site.back_up() == 0);
+  CHECK(verify_backup(site.path("backup"))->id == "");
+  CHECK(site.restore(site.path("backup"), true, {}, false) == kExitUnknownErasures);
+  CHECK(site.restore(site.path("backup"), true) == 0);
+}
+
+TEST_CASE("for a backup without an id, the identity and fencing token of the database count", "[backup]") {
+  BackupSite site;
+  populate(site);
+  REQUIRE(site.back_up());
+  std::string text = bytes_of(site.path("backup/manifest.json"));
+  const std::size_t begin = text.find("\"id\":");
+  REQUIRE(begin != std::string::npos);
+  text.erase(begin, text.find(',', begin) + 1 - begin);
+  write_to(site.path("backup/manifest.json"), text);
+  REQUIRE(std::system(
+              ("cd " + site.path("backup") + " && sha256sum manifest.json >manifest.sha256").c_str()) == 0);
+  SqliteShell(site.path("freshet.db")).run("DELETE FROM meta WHERE name GLOB 'backup:*'");
+  CHECK(site.restore(site.path("backup"), true, {}, false) == 0);
+}
+
+TEST_CASE("an unrecorded erasure survives a restore although the backup's clock was ahead", "[backup]") {
+  BackupSite site;
+  populate(site);
+  const readers::ReaderPseudonyms hashes = erasure_hashes();
+  REQUIRE(site.back_up());
+  const auto accept = [&](const char* reader, seconds before_backup) {
+    redis::Pipeline out;
+    out.add("SET", site.keys().tombstone(hashes.erasure(ReaderId::trusted(reader))),
+            unix_s(verify_backup(site.path("backup"))->began - before_backup), "EX", 5000);
+    REQUIRE(site.redis_there.call(out));
+  };
+  accept("r1", seconds{119});
+  accept("r2", seconds{121});
+  REQUIRE(site.restore(site.path("backup"), true, {}, false) == 0);
+  const auto keys = site.key_contents();
+  CHECK_FALSE(keys.contains(site.keys().followed_authors("r1")));
+  CHECK(keys.contains(site.keys().followed_authors("r2")));
+  CHECK(site.database()->readers().follows_of(ReaderId::trusted("r1"), 10)->empty());
+}
+
+namespace {
+
+// Random steps with a model: which readers must be absent, and since which backups the current
+// database has recorded all erasures.
+struct ErasureModel : BackupSite {
+  struct Saved {  // a backup, or a copy of the database file
+    std::string path;
+    std::set<std::string> readers, marks, erased;
+  };
+
+  explicit ErasureModel(unsigned seed) : random(seed) { database(); }
+
+  std::size_t below(std::size_t limit) { return random() % limit; }
+  ReaderId any_of(const std::set<std::string>& readers) {
+    return ReaderId::trusted(*std::next(readers.begin(), static_cast<std::ptrdiff_t>(below(readers.size()))));
+  }
+  void call(redis::Pipeline& commands) { REQUIRE(redis_there.call(commands)); }
+
+  std::set<std::string> present() {
+    std::set<std::string> out;
+    REQUIRE(database()->readers().for_each_interaction([&](const readers::ReaderEvent& each) -> Result<void> {
+      out.insert(each.reader.str());
+      return {};
+    }));
+    for (int i = 0; i < count; ++i) {
+      redis::Pipeline query;
+      query.add("EXISTS", keys().interactions("n" + std::to_string(i)));
+      if (redis_there.call(query)->front().integer() == 1) out.insert("n" + std::to_string(i));
+    }
+    return out;
+  }
+
+  void add_reader() {
+    const std::string name = "n" + std::to_string(count++);
+    const std::string key = keys().interactions(name);
+    redis::Pipeline add;
+    add.add("ZADD", key, unix_s(wall_now()), "l:i1").add("EXPIRE", key, 5000);
+    call(add);
+    record([&](database::Database& database) {
+      REQUIRE(database.readers().put_interaction(
+          {ReaderId::trusted(name), ItemId::trusted("i1"), readers::Interaction::kLike, wall_now(), {}}));
+    });
+  }
+
+  void erase_reader() {
+    const auto readers = present();
+    if (readers.empty()) return;
+    const ReaderId reader = any_of(readers);
+    redis::Pipeline remove;
+    remove.add("DEL", keys().interactions(reader.view()));
+    const bool is_recorded = below(3) > 0;
+    if (!is_recorded)
+      remove.add("SET", keys().tombstone(hashes.erasure(reader)), unix_s(wall_now()), "EX", 5000);
+    call(remove);
+    record([&](database::Database& database) {
+      REQUIRE(database.readers().erase({reader}));
+      if (is_recorded) REQUIRE(database.put_erasure(hashes.erasure(reader), wall_now()));
+    });
+    erased.insert(reader.str());
+  }
+
+  void make_backup() {
+    const std::string name = "backup" + std::to_string(saved++);
+    REQUIRE(back_up(name) == 0);
+    marks.insert(path(name));
+    backups.push_back({path(name), present(), marks, erased});
+  }
+
+  void copy_file() {
+    const std::string name = path("copy" + std::to_string(saved++));
+    REQUIRE(database()->truncate_wal());
+    fs::copy_file(settings.recorder.database, name);
+    copies.push_back({name, present(), marks, erased});
+  }
+
+  // Undoes the erasures made since the copy, which nothing can know, except for those backups that
+  // the copy does not know either.
+  void roll_back() {
+    if (copies.empty()) return;
+    const Saved& copy = copies[below(copies.size())];
+    fs::copy_file(copy.path, settings.recorder.database, fs::copy_options::overwrite_existing);
+    marks = copy.marks;
+    std::erase_if(erased, [&](const std::string& each) { return !copy.erased.contains(each); });
+    for (const std::string& each : present()) erased.erase(each);
+  }
+
+  Result<int> restore_once(const Saved& backup, bool accept) const {
+    return restore(backup.path, true, {}, accept);
+  }
+
+  void kill_restore(const Saved& backup, bool accept) {
+    const pid_t child = fork();
+    if (child == 0) {
+      (void)restore_once(backup, accept);
+      _exit(0);
+    }
+    REQUIRE(child > 0);
+    std::this_thread::sleep_for(milliseconds(below(150)));  // any moment will do
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+
+  void restore_backup() {
+    if (backups.empty()) return;
+    const Saved& backup = backups[below(backups.size())];
+    const bool is_known = marks.contains(backup.path);
+    if (!is_known) {
+      const auto before = present();
+      CHECK(restore_once(backup, false) == kExitUnknownErasures);
+      CHECK(present() == before);
+      if (below(2) > 0) return;
+    }
+    if (below(3) == 0) kill_restore(backup, !is_known);
+    const auto restored = restore_once(backup, !is_known);
+    CHECK(restored == 0);
+    if (!restored) FAIL(restored.error().reason << " " << restored.error().detail);
+    const auto after = present();
+    for (const std::string& each : backup.readers) {
+      INFO(each << " of " << backup.path);
+      if (!erased.contains(each) && !was_ever_erased(each)) CHECK(after.contains(each));
+    }
+    // Accepted: those who are back must be erased again.
+    if (!is_known) {
+      for (const std::string& each : after) erased.erase(each);
+    }
+  }
+
+  bool was_ever_erased(const std::string& reader) {
+    ever_erased.insert(erased.begin(), erased.end());
+    return ever_erased.contains(reader);
+  }
+
+  void step() {
+    (void)was_ever_erased({});
+    const std::size_t which = below(14);
+    INFO("step " << which);
+    if (which < 3)
+      add_reader();
+    else if (which < 6)
+      erase_reader();
+    else if (which < 8)
+      make_backup();
+    else if (which < 12)
+      restore_backup();
+    else if (which < 13)
+      copy_file();
+    else
+      roll_back();
+    for (const std::string& each : present()) {
+      INFO(each);
+      CHECK_FALSE(erased.contains(each));
+    }
+  }
+
+  std::mt19937 random;
+  const readers::ReaderPseudonyms hashes = erasure_hashes();
+  int count = 0, saved = 0;
+  std::set<std::string> erased, ever_erased;
+  std::set<std::string> marks;  // backups since which the current database has recorded all erasures
+  std::vector<Saved> backups, copies;
+};
+
+}  // namespace
+
+TEST_CASE("erasures survive random sequences of backups, restores, rollbacks and kills", "[backup][long]") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  ErasureModel model(seed);
+  const int steps = repeat_count(40, 400);
+  for (int i = 0; i < steps; ++i) {
+    INFO("step " << i);
+    model.step();
+  }
 }
 
 TEST_CASE("a restore that cannot know later erasures changes nothing unless it is told to", "[backup]") {

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <set>
 
+#include "core/database/database_copy.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/error_of.h"
@@ -322,6 +324,22 @@ TEST_CASE_METHOD(File, "a database has an identity that its copies share and no 
   SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
   CHECK(Database::open(path + ".copy", Database::Mode::kWrite).value()->database_id() == identity);
   CHECK(Database::open(path + ".other", Database::Mode::kWrite).value()->database_id() != identity);
+}
+
+TEST_CASE_METHOD(File, "a database keeps the latest ids of backups, in their order", "[database]") {
+  const auto database = open();
+  std::vector<std::string> expected;
+  for (int i = 0; i < 11; ++i) expected.push_back(database::add_backup_id(path).value());  // 10 sorts after 9
+  CHECK(database->backup_ids() == expected);
+  CHECK(std::set<std::string>(expected.begin(), expected.end()).size() == expected.size());
+  std::vector<std::string> many;
+  for (int i = 0; i < database::kMaxBackupIds; ++i) many.push_back("id" + std::to_string(i));
+  REQUIRE(database->begin());
+  REQUIRE(database->set_backup_ids(many));
+  REQUIRE(database->commit());
+  many.push_back(database::add_backup_id(path).value());
+  many.erase(many.begin());
+  CHECK((database->backup_ids() == many));
 }
 
 namespace {

@@ -436,7 +436,7 @@ def test_a_killed_restore_brings_no_erased_reader_back(instance, folder, name, s
     reply = service.internal().get("/api/history", query={"userId": erased})
     assert reply.status in (502, 503, 504), reply
     stop_freshetd(service)
-    ctl(service, "restore", backup, "-q", *(["--replace"] if stage == "in place" else options))
+    ctl(service, "restore", backup, "-q", *options)
     start_freshetd(service, invocation)
     everything = repr(content(service))
     assert remaining in everything and erased not in everything

@@ -125,6 +125,14 @@ Result<std::int64_t> save_state(const BackupOptions& options, const Settings& se
   manifest.server = saved->server;
   manifest.keys = saved->keys;
 
+  manifest.id.emplace();
+  if (auto id = database::add_backup_id(settings.recorder.database))
+    *manifest.id = std::move(*id);
+  else
+    ctl::print(stderr,
+               "warning: {} cannot be written ({}), so it will not be known whether it lists all erasures "
+               "made after this backup: restore will need --erase or --accept-unknown-erasures\n",
+               settings.recorder.database, id.error().detail);
   const std::string copy = into.file_path(kDatabaseName);
   if (auto ok = database::copy_database(settings.recorder.database, copy); !ok)
     return tl::unexpected(ok.error());

@@ -1,7 +1,7 @@
 // freshetctl backup: saves all durable state into a folder (backup_folder.h) while the service
 // runs: Redis (save_redis.h), then the database, the model and, on request, the configuration. Not
 // included: the search index, which is rebuilt from the database; writes queued in spool files;
-// keys and passwords.
+// keys and passwords. Leaves the backup's id in the database (Database::backup_ids()).
 #pragma once
 
 #include <string>

@@ -22,7 +22,9 @@ class MemberReader {
   void text(const char* name, std::string& out) {
     store(json::required_string(object_, name, kMaxTextBytes), out);
   }
-  void flag(const char* name, bool& out) { store(json::optional_boolean(object_, name, false), out); }
+  void optional_text(const char* name, std::optional<std::string>& out) {
+    store(json::optional_string(object_, name, kMaxTextBytes), out);
+  }
   void time(const char* name, UnixSeconds& out) {
     std::optional<UnixSeconds> at;
     store(json::optional_time(object_, name), at);
@@ -51,6 +53,7 @@ std::string manifest_json(const Manifest& manifest) {
   json.begin_object();
   json.key("format").integer(manifest.format);
   json.key("freshet").string(manifest.version);
+  if (manifest.id) json.key("id").string(*manifest.id);
   json.key("began").string(to_rfc3339(manifest.began));
   json.key("ended").string(to_rfc3339(manifest.ended));
   json.key("schema").integer(manifest.schema);
@@ -90,6 +93,7 @@ Result<Manifest> parse_manifest(std::string text) {
          "made by Freshet " + out.version +
              ", whose backups of Redis cannot be converted: restore it with that version, make a "
              "backup with the last version before this one, and restore that"});
+  read.optional_text("id", out.id);
   read.time("began", out.began);
   read.time("ended", out.ended);
   read.number("schema", out.schema);

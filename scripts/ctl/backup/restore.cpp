@@ -52,6 +52,9 @@ Result<void> remove_file(const std::string& path) {
 constexpr std::array kRestoreCommands{"PEXPIREAT K 1", "PFMERGE K K", "SSCAN K 0", "XDEL K 0",
                                       "XSETID K 1-1"};
 
+// How far the clock of the host that made the backup may be ahead of Redis' clock.
+constexpr seconds kClockTolerance{120};
+
 constexpr std::string_view kUnknownErasures = "erasures_unknown";
 
 class Restorer {
@@ -228,13 +231,17 @@ class Restorer {
     FRESHET_TRY(merges, current.merges());
     recorded_merges_ = std::move(*merges);
     std::ranges::sort(recorded_merges_, {}, &database::Database::Merge::at);
+    FRESHET_TRY(ids, current.backup_ids());
+    current_backup_ids_ = std::move(*ids);
     current_identity_ = current.database_id();
     FRESHET_TRY(token, current.stored_fencing_token());
     current_token_ = *token;
     return add_erasures(current);
   }
 
-  // Erasures that were accepted after the backup began and that no recorder has recorded yet.
+  // Erasures that were accepted after the backup began and that perhaps no recorder has recorded yet.
+  // Of the two minutes before, some may have been accepted after it. Repeating the others as well
+  // erases only what these readers left in that time.
   Result<void> load_tombstones() {
     const redis::Keys keys(settings_.redis);
     const auto scanned =
@@ -252,7 +259,7 @@ class Restorer {
           FRESHET_TRY(times, run_pipeline(redis_, read));
           for (std::size_t i = 0; i < names.size(); ++i) {
             const UnixSeconds at{seconds{redis::to_int((*times)[i].text())}};
-            if (at < manifest_.began) continue;
+            if (at < manifest_.began - kClockTolerance) continue;
             erasures_.pseudonyms.insert(names[i]);
             unrecorded_erasures_.push_back({names[i], at});
           }
@@ -269,7 +276,7 @@ class Restorer {
 
   // Copies the database next to its final path and migrates it to this version. The copy lists all
   // erasures and merges that the current database lists, so that they survive any sequence of
-  // restores.
+  // restores. It has recorded no others, so its backup ids are those of the current database.
   Result<void> copy_database() {
     if (auto ok = remove_temporary(); !ok) return ok;
     if (auto ok = copy_file(backup_path(kDatabaseName), temporary_path()); !ok) return ok;
@@ -298,6 +305,7 @@ class Restorer {
     for (const auto& each : recorded_merges_) {
       if (auto ok = (*migrated)->put_merge(each); !ok) return ok;
     }
+    if (auto ok = (*migrated)->set_backup_ids(current_backup_ids_); !ok) return ok;
     if (auto ok = (*migrated)->commit(); !ok) return ok;
     for (const database::Database::Erasure& erasure : unrecorded_erasures_) {
       FRESHET_TRY(merged, (*migrated)->merges_into(erasure.reader));
@@ -310,20 +318,26 @@ class Restorer {
   }
 
   // Only the database that the backup is of lists the erasures made after it. An earlier copy of it
-  // does not: each recorder that takes over increases the token.
+  // does not, and lacks the backup's id. For a backup without an id, an earlier copy is recognized
+  // only by its fencing token, which each recorder that takes over increases.
   Result<void> require_known_erasures() {
-    knows_erasures_ =
-        hashes_.erasure && current_identity_ == backup_identity_ && current_token_ >= backup_token_;
+    const bool is_later_state =
+        manifest_.id ? std::ranges::count(current_backup_ids_, *manifest_.id) > 0
+                     : current_identity_ == backup_identity_ && current_token_ >= backup_token_;
+    knows_erasures_ = hashes_.erasure && is_later_state;
     if (knows_erasures_ || !options_.erase.empty() || options_.accept_unknown_erasures) return {};
     if (auto ok = remove_temporary(); !ok) return ok;
     return fail(
         ErrorCode::kConflict, kUnknownErasures, {},
         fmt::format("readers erased after {} are not known here, because {}. Name them with --erase, or "
                     "give --accept-unknown-erasures and erase them again. Nothing was deleted",
-                    to_rfc3339(manifest_.began),
-                    hashes_.erasure ? database_path() +
-                                          " is not the database that was backed up, or an earlier copy of it"
-                                    : "identity.salt_file is not set"));
+                    to_rfc3339(manifest_.began), unknown_reason()));
+  }
+
+  std::string unknown_reason() const {
+    if (!hashes_.erasure) return "identity.salt_file is not set";
+    if (manifest_.id && manifest_.id->empty()) return "the backup could not write the database";
+    return database_path() + " is not the database that was backed up, or an earlier copy of it";
   }
 
   // From here on, Redis belongs to the restored database, and no recorder on any host can take
@@ -410,6 +424,7 @@ class Restorer {
   ErasureSet erasures_;                                           // made after the backup began
   std::vector<database::Database::Erasure> recorded_erasures_;    // all that the current database lists
   std::vector<database::Database::Merge> recorded_merges_;        // likewise, by time
+  std::vector<std::string> current_backup_ids_;                   // of the current database
   std::vector<database::Database::Erasure> unrecorded_erasures_;  // named, or perhaps not recorded yet
   bool knows_erasures_ = false;
   std::optional<DumpConverter> converter_;  // for a backup of the previous schema

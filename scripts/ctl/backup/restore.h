@@ -24,7 +24,8 @@ struct RestoreOptions {
 
 // Exit status when erasures made after the backup are not known here, and neither
 // RestoreOptions::erase nor accept_unknown_erasures is given: the database that was backed up,
-// which lists them, or identity.salt_file is missing. Nothing has been changed.
+// which lists them, or identity.salt_file is missing, or the database is an earlier copy. Nothing
+// has been changed.
 inline constexpr int kExitUnknownErasures = 3;
 
 // Errors before anything is changed: those of verify_backup(); kConflict "service_running",
