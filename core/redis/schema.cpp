@@ -86,15 +86,11 @@ std::string server_name(std::string_view info) {
 Result<void> check_server_version(std::string_view info) {
   const std::string_view version = info_value(info, "redis_version");
   if (version.empty()) return {};
-  const std::size_t dot = std::min(version.find('.'), version.size());
-  const std::string_view rest = version.substr(std::min(dot + 1, version.size()));
-  const int major = parse_or_zero<int>(version.substr(0, dot));
-  const int minor = parse_or_zero<int>(rest.substr(0, rest.find('.')));
-  if (major > 6 || (major == 6 && minor >= 2)) return {};
+  if (parse_or_zero<int>(version.substr(0, version.find('.'))) >= 7) return {};
   return fail(
       ErrorCode::kUnavailable, "redis_too_old", {},
       server_name(info) +
-          " lacks ZMSCORE, ZINTER, XAUTOCLAIM and GETEX: Freshet needs Redis 6.2 or later, or Valkey");
+          " lacks EXPIRE with GT and SET with NX and GET: Freshet needs Redis 7.0 or later, or Valkey");
 }
 
 }  // namespace freshet::redis

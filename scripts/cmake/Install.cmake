@@ -100,8 +100,8 @@ set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${FRESHET_MAINTAINER})
 set(CPACK_DEBIAN_PACKAGE_SECTION web)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-sysusers, init-system-helpers (>= 1.54), libjs-chart.js (>= 3), procps")
-# Not Depends, since Redis may be on another host (redis-tcp.conf). ZINTER needs Redis 6.2.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2) | valkey-server, nginx, ca-certificates")
+# Not Depends, since Redis may be on another host (redis-tcp.conf). EXPIRE GT needs Redis 7.0.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:7.0) | valkey-server, nginx, ca-certificates")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "xapian-tools")  # freshet-search@.service
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "feed and hot-list engine for content sites, over FastCGI")
 set(CPACK_PACKAGE_DESCRIPTION "Freshet serves hot lists, personal feeds, recommendations and timelines to

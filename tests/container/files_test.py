@@ -69,6 +69,7 @@ class Compose(unittest.TestCase):
 
     def test_the_linters_have_no_findings(self):
         if not os.path.exists(os.path.join(LINTERS, "dclint")):
+            self.assertNotEqual(os.environ.get("CI"), "true", "dclint is not installed")
             self.skipTest("not installed: ./scripts/deps test")
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             file.write(compose.text())

@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import re
+import shlex
 import subprocess
 import time
 
@@ -183,6 +184,14 @@ def test_the_operator_can_diagnose_the_service(project):
         done = project.podman("exec", project.container("schedule"), "freshetctl", command, "--redis-user", "freshet-operator:/etc/freshet/operator/redis-password",
                               check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_container_of_the_schedule_can_run_its_jobs(project):
+    """At once, by the container's own command with --now."""
+    command = shlex.join([*project.services["schedule"]["command"], "--now", "train", "check"])
+    script = f"""{command} >/tmp/log 2>&1 & until [ $(grep -cE 'event=job_(finished|failed)' /tmp/log) = 2 ]; do sleep 0.1; done; kill $!; wait $!; cat /tmp/log"""
+    log = project.podman("exec", project.container("schedule"), "sh", "-c", script).stdout
+    assert set(re.findall(r"event=job_finished job=(\w+)", log)) == {"train", "check"}, log
 
 
 def test_a_killed_service_comes_back_with_its_socket(project):

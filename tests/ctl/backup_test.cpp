@@ -1112,6 +1112,38 @@ TEST_CASE("a backup that the server cannot load is refused before anything is de
   CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));
 }
 
+TEST_CASE("a backup that needs more than maxmemory is refused before anything is deleted", "[backup]") {
+  BackupSite from, to;
+  populate(from);
+  populate(to);
+  redis::Pipeline fill;
+  for (int i = 0; i < 10; ++i)
+    fill.add("HSET", from.keys().contributions("visitor"), i, std::string(std::size_t{1} << 20, 'x'));
+  REQUIRE(from.redis_there.call(fill));
+  REQUIRE(from.back_up());
+  const auto keys = to.key_contents();
+  const std::string database = bytes_of(to.path("freshet.db"));
+  const auto limit_to = [&](std::uintmax_t bytes) {
+    redis::Pipeline limit;
+    limit.add("CONFIG", "SET", "maxmemory", std::to_string(bytes));
+    REQUIRE(to.redis_there.call(limit)->front().string() == "OK");
+  };
+  const auto size = fs::file_size(from.path("backup/redis.dump"));
+  limit_to(size / 2 - 1);
+  const auto refused = to.restore(from.path("backup"), true);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "maxmemory_too_small");
+  INFO(refused.error().detail);
+  for (const std::uintmax_t number : {size, size / 2 - 1})
+    CHECK(refused.error().detail.find(fmt::format(" {} bytes", number)) != std::string::npos);
+  CHECK(refused.error().detail.ends_with("Nothing was changed"));
+  CHECK(to.key_contents() == keys);
+  CHECK(bytes_of(to.path("freshet.db")) == database);
+  CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));
+  limit_to(10 * size);
+  CHECK(to.restore(from.path("backup"), true));
+}
+
 // The commands of an account in the shipped file.
 std::vector<std::string> shipped_commands(const std::string& account) {
   std::ifstream file(std::string(FRESHET_SOURCE_DIR) + "/systemd/redis-acl.conf");

@@ -193,8 +193,8 @@ TEST_CASE("slots, replicas, directives and versions of a cluster are checked", "
   facts.masters[2].maxmemory = "0";
   expect_finding(facts, Severity::kWarning, "maxmemory is not set at 192.0.2.3:1");
   facts = good;
-  facts.masters[2].server = "Redis 6.2.0";
-  expect_finding(facts, Severity::kWarning, "different servers: Redis 6.2.0, Redis 7.0.15");
+  facts.masters[2].server = "Redis 7.2.0";
+  expect_finding(facts, Severity::kWarning, "different servers: Redis 7.0.15, Redis 7.2.0");
   facts = good;
   facts.masters[0].partitions = 8;
   facts.masters[1].partitions = 2;

@@ -384,6 +384,27 @@ def test_a_reader_erased_after_the_backup_is_not_restored(instance, folder, name
     service.check()
 
 
+def test_a_restore_into_a_server_that_is_too_old_changes_nothing(instance, folder, name):
+    service = instance("--no-limits", **LONG_TIMEOUTS)
+    put_items(service, name)
+    wait_until_idle(service)
+    backup = os.path.join(folder, "backup")
+    ctl(service, "backup", backup, "-q")
+    invocation = invocation_of(service)
+    stop_freshetd(service)
+    before = content(service)
+    with Proxy(service.redis_socket()) as proxy:
+        real = re.search(r"redis_version:([0-9.]+)", service.redis_text("INFO", "server"))[1]
+        old = ("6.2." + "9" * len(real))[:len(real)]
+        proxy.set(version=old)
+        service.configure(redis__url=f'"{proxy.url}"')
+        ctl(service, "restore", backup, "--replace", "-q", fails=f"Redis {old} lacks EXPIRE with GT and SET with NX and GET: "
+            "Freshet needs Redis 7.0 or later, or Valkey. Nothing was changed")
+    service.configure()
+    assert content(service) == before
+    start_freshetd(service, invocation)
+
+
 def kill_restore(service, *words, when):
     """Runs freshetctl restore and kills it once when() holds. Each reply of Redis is late, so that the test notices in
     time.

@@ -233,16 +233,16 @@ def test_a_redis_without_the_needed_commands_is_rejected_with_the_version_that_i
         service.configure(redis__url=f'"{proxy.url}"')
         service.reload()
         failed = service.status()["failed reloads"]
-        old = ("5.0." + "9" * len(real))[:len(real)]
+        old = ("6.2." + "9" * len(real))[:len(real)]
         proxy.set(version=old)
         service.signal("freshetd", signal.SIGHUP)
         wait_until(lambda: service.status()["failed reloads"] == failed + 1, "the reload to fail")
         service.expects_acl_denials = True  # of the doctor
-        sentence = f"{old} lacks ZMSCORE, ZINTER, XAUTOCLAIM and GETEX: Freshet needs Redis 6.2 or later, or Valkey"
+        sentence = f"{old} lacks EXPIRE with GT and SET with NX and GET: Freshet needs Redis 7.0 or later, or Valkey"
         assert sentence in service.log()
         doctor = subprocess.run([CTL, "doctor", "--state", service.state], capture_output=True, text=True, check=False, timeout=80).stdout
-        assert sentence in doctor and "install Redis 6.2 or later, or Valkey" in doctor, doctor
-        proxy.set(version=("6.2." + "9" * len(real))[:len(real)])
+        assert sentence in doctor and "install Redis 7.0 or later, or Valkey" in doctor, doctor
+        proxy.set(version=("7.0." + "9" * len(real))[:len(real)])
         service.reload()
 
 

@@ -1,5 +1,6 @@
 #include "core/redis/reply.h"
 
+#include <dlfcn.h>
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
@@ -104,4 +105,29 @@ TEST_CASE("a reader frees a reply unless it was detached", "[reply]") {
   }
   redisReaderFeed(trees.reader, bytes.data(), bytes.size() - 2);  // freed with its reader
   CHECK(trees.next() == nullptr);
+}
+
+#if HIREDIS_MAJOR >= 1
+TEST_CASE("doubles and booleans of RESP3 are read", "[reply]") {
+  ReplyAssembly assembly;
+  const Reader trees;
+  assembly.attach(*trees.reader);
+  for (const std::string bytes : {",1.5\r\n", "#t\r\n"}) {
+    redisReaderFeed(trees.reader, bytes.data(), bytes.size());
+    redisReply* const reply = trees.next();
+    const Reply owner = Reply::from_tree(reply);
+    REQUIRE(reply != nullptr);
+    CHECK((bytes[0] == '#' ? reply->integer == 1 : std::string(reply->str) == "1.5"));
+  }
+}
+#endif
+
+#define FRESHET_TEXT(word) #word
+#define FRESHET_TEXT_OF(macro) FRESHET_TEXT(macro)
+
+// ReplyAssembly replaces functions in a structure of hiredis, so both must agree on its layout.
+TEST_CASE("the loaded libhiredis is the one of the headers", "[reply]") {
+  Dl_info loaded{};
+  REQUIRE(dladdr(dlsym(RTLD_DEFAULT, "redisReaderCreateWithFunctions"), &loaded) != 0);
+  CHECK(std::string(loaded.dli_fname).ends_with("/libhiredis.so." FRESHET_TEXT_OF(HIREDIS_SONAME)));
 }

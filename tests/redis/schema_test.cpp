@@ -28,16 +28,16 @@ TEST_CASE("a server is named by the version that it states for itself", "[schema
   CHECK(server_name("").empty());
 }
 
-TEST_CASE("a Redis before 6.2 is rejected with what is needed", "[schema]") {
-  for (const char* const old : {"5.0.14", "6.0.16", "4"}) {
+TEST_CASE("a Redis before 7.0 is rejected with what is needed", "[schema]") {
+  for (const char* const old : {"5.0.14", "6.2.14", "4"}) {
     INFO(old);
     const auto checked = check_server_version(info_of(std::string("redis_version:") + old + "\r\n"));
     REQUIRE_FALSE(checked);
     CHECK(checked.error().reason == "redis_too_old");
     CHECK(checked.error().detail.starts_with("Redis " + std::string(old) + " lacks "));
-    CHECK(checked.error().detail.ends_with("needs Redis 6.2 or later, or Valkey"));
+    CHECK(checked.error().detail.ends_with("needs Redis 7.0 or later, or Valkey"));
   }
-  for (const char* const good : {"6.2.0", "7.0.15", "10.1", "8"}) {
+  for (const char* const good : {"7.0.0", "8.0.2", "10.1", "7"}) {
     INFO(good);
     CHECK(check_server_version(info_of(std::string("redis_version:") + good + "\r\n")));
   }

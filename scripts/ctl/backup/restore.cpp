@@ -20,6 +20,7 @@
 #include "core/hot/rebuild.h"
 #include "core/recorder/lease.h"
 #include "core/recorder/restore_readers.h"
+#include "core/redis/fields.h"
 #include "core/redis/schema.h"
 #include "core/redis/scripts.h"
 #include "fcgi/reader_hashes.h"
@@ -127,7 +128,34 @@ class Restorer {
                 fmt::format("the backup was made with redis.key_prefix = \"{}\"", manifest_.key_prefix));
   }
 
+  // Checked before the rights: what an older server lacks are commands. The dump is not compressed,
+  // and Redis needs more than half as many bytes even if most members are numbers in listpacks. In
+  // a cluster, each master has a limit of its own, which is not compared.
+  Result<void> require_server() {
+    redis::Pipeline query;
+    query.add("INFO");
+    const auto replies = redis_.call(query);
+    if (!replies) return tl::unexpected(with_redis_address(replies.error(), endpoint_));
+    const std::string_view info = replies->front().text();
+    if (const auto supported = redis::check_server_version(info); !supported) {
+      Error error = supported.error();
+      error.detail += ". Nothing was changed";
+      return tl::unexpected(with_redis_address(std::move(error), endpoint_));
+    }
+    const auto maxmemory = redis::parse_or_zero<std::uintmax_t>(redis::info_value(info, "maxmemory"));
+    std::error_code ignored;
+    const std::uintmax_t bytes = fs::file_size(backup_path(kRedisName), ignored);
+    if (ignored || maxmemory == 0 || bytes / 2 <= maxmemory || endpoint_.is_cluster()) return {};
+    const std::string problem = fmt::format(
+        "{} has {} bytes, and its data takes more than half as much memory, but maxmemory is {} bytes. Raise "
+        "maxmemory in redis.conf. Nothing was changed",
+        backup_path(kRedisName), bytes, maxmemory);
+    return tl::unexpected(
+        with_redis_address(Error{ErrorCode::kConflict, "maxmemory_too_small", {}, problem}, endpoint_));
+  }
+
   Result<void> require_rights() {
+    if (auto ok = require_server(); !ok) return ok;
     const auto account = collect_missing_rights(endpoint_, settings_, kRestoreCommands);
     if (!account) return tl::unexpected(with_redis_address(account.error(), endpoint_));
     if (account->missing.empty()) return {};

@@ -30,7 +30,8 @@ inline constexpr int kExitUnknownErasures = 3;
 
 // Errors before anything is changed: those of verify_backup(); kConflict "service_running",
 // "has_data" (without --replace), "key_mismatch" (the backup has another key_prefix),
-// "backup_not_loadable" (by this server; the detail names both), "account_lacks_rights". Later
+// "backup_not_loadable" (by this server; the detail names both), "account_lacks_rights",
+// "maxmemory_too_small" (less than half of the backup's dump); kUnavailable "redis_too_old". Later
 // errors: the disk's and Redis'. Under root, files get the owner of their folder.
 Result<int> run_restore(const RestoreOptions& options, const Target& target);
 

@@ -116,7 +116,7 @@ void evaluate_version(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.version";
   if (facts.server.empty()) return out.skipped(kCheck, "this user may not run INFO");
   if (facts.unsupported.empty()) return out.ok(kCheck, facts.server);
-  out.error(kCheck, facts.unsupported, "install Redis 6.2 or later, or Valkey");
+  out.error(kCheck, facts.unsupported, "install Redis 7.0 or later, or Valkey");
 }
 
 void evaluate_role(const RedisFacts& facts, Diagnoses& out) {
