@@ -132,6 +132,28 @@ TEST_CASE("a reply that does not begin as expected is not received any further",
   CHECK(reply->body.size() < 1000);
 }
 
+TEST_CASE("a body that is received in pieces is compared with the prefix and may be refused", "[ctl]") {
+  DrippingServer server;
+  HttpClient http(*parse_http_url(server.url()), milliseconds(60'000));
+  std::string received;
+  HttpRequest request;
+  request.expected_prefix = "xxxy";
+  request.receive_body = [&](std::string_view bytes) {
+    received += bytes;
+    return true;
+  };
+  SECTION("compared") {
+    const auto reply = http.exchange(request);
+    REQUIRE(reply);
+    CHECK(reply->body.empty());
+    CHECK((received.starts_with("xxxx") && received.size() < 1000));
+  }
+  SECTION("refused") {
+    request.receive_body = [](std::string_view) { return false; };
+    CHECK(freshet::test::error_of(http.exchange(request)).reason == "no_reply");
+  }
+}
+
 TEST_CASE("a body whose reply is lost is not sent again", "[ctl]") {
   ClosingServer server;
   HttpClient http(*parse_http_url(server.url()), milliseconds(60'000));
