@@ -58,46 +58,57 @@ bool sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
+Result<ModelReplacement> ModelReplacement::create(const std::filesystem::path& path, FileAccess access) {
+  const auto target = (path.has_parent_path() ? path.parent_path() : ".") / path.filename();
+  remove_leftovers(target);
+  ModelReplacement out(target, target.string() + "." + std::to_string(getpid()) + ".new");
+  const char* const name = out.temporary_.c_str();
+  unlink(name);
+  out.file_ = Descriptor(open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const int fd = out.file_.get();
+  const bool has_access = fd >= 0 && (access == FileAccess::kUmask || fchmod(fd, 0644) == 0);
+  if (!has_access || flock(fd, LOCK_EX | LOCK_NB) != 0) return system_error(out.temporary_);
+  return out;
+}
+
+ModelReplacement::~ModelReplacement() {
+  if (file_) unlink(temporary_.c_str());
+}
+
+Result<void> ModelReplacement::append(std::span<const char> bytes) {
+  if (!write_all(file_.get(), bytes)) return system_error(temporary_);
+  return {};
+}
+
+Result<void> ModelReplacement::commit() {
+  if (lseek(file_.get(), 0, SEEK_END) == 0)
+    return fail(ErrorCode::kInvalid, "model_corrupt", {}, "the file is empty");
+  if (const auto model = Model::open(file_.get()); !model) return tl::unexpected(model.error());
+  if (fsync(file_.get()) != 0 || rename(temporary_.c_str(), target_.c_str()) != 0)
+    return system_error(temporary_);
+  file_.reset();
+  if (!sync_folder(target_.parent_path())) return system_error(target_.parent_path());
+  return {};
+}
+
 Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes,
                            FileAccess access) {
-  if (bytes.empty()) return fail(ErrorCode::kInvalid, "model_corrupt", {}, "the file is empty");
-  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  const auto target = folder / path.filename();
-  remove_leftovers(target);
-  const std::filesystem::path temporary = target.string() + "." + std::to_string(getpid()) + ".new";
-  unlink(temporary.c_str());
-  const int fd = open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) return system_error(temporary);
-  const auto abandon = [&](tl::unexpected<Error> error) -> Result<void> {
-    unlink(temporary.c_str());
-    close(fd);
-    return error;
-  };
-  const bool has_access = access == FileAccess::kUmask || fchmod(fd, 0644) == 0;
-  if (!has_access || flock(fd, LOCK_EX | LOCK_NB) != 0 || !write_all(fd, bytes))
-    return abandon(system_error(temporary));
-  if (const auto model = Model::open(fd); !model) return abandon(tl::unexpected(model.error()));
-  if (fsync(fd) != 0 || rename(temporary.c_str(), target.c_str()) != 0)
-    return abandon(system_error(temporary));
-  close(fd);
-  if (!sync_folder(folder)) return system_error(folder);
-  return {};
+  FRESHET_TRY(replacement, ModelReplacement::create(path, access));
+  if (auto ok = replacement->append(bytes); !ok) return ok;
+  return replacement->commit();
 }
 
 Result<void> publish_model(const std::filesystem::path& path, const std::filesystem::path& folder) {
   FRESHET_TRY(file, open_model_file(path));
-  struct stat status {};
-  if (fstat(file->get(), &status) != 0) return system_error(path);
-  std::vector<char> bytes(static_cast<std::size_t>(status.st_size));
-  std::size_t got = 0;
-  while (got < bytes.size()) {
-    const ssize_t more = read(file->get(), bytes.data() + got, bytes.size() - got);
-    if (more < 0 && errno == EINTR) continue;
-    if (more < 0) return system_error(path);
-    if (more == 0) break;  // truncated concurrently: replace_model() rejects it
-    got += static_cast<std::size_t>(more);
+  FRESHET_TRY(replacement, ModelReplacement::create(folder / kPublishedName, FileAccess::kWorldReadable));
+  std::vector<char> chunk(1 << 20);
+  while (true) {
+    const ssize_t got = read(file->get(), chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(path);
+    if (got == 0) return replacement->commit();  // rejects a file that was truncated concurrently
+    if (auto ok = replacement->append({chunk.data(), static_cast<std::size_t>(got)}); !ok) return ok;
   }
-  return replace_model(folder / kPublishedName, {bytes.data(), got}, FileAccess::kWorldReadable);
 }
 
 std::optional<std::uint64_t> read_checksum(const std::filesystem::path& path) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "core/base/descriptor.h"
 #include "core/base/result.h"
 
 namespace freshet::model {
@@ -13,14 +14,34 @@ namespace freshet::model {
 // Permissions of a new file: according to the umask, or readable by everyone.
 enum class FileAccess : std::uint8_t { kUmask, kWorldReadable };
 
-// Writes the file durably and replaces the old one by rename, so that readers see either the old or
-// the new file. O(bytes). Errors: those of Model::open() if `bytes` is not a valid model;
-// kUnavailable "disk_full", "model_io". After an error, the old file is unchanged.
+// A new model file next to the old one. Destroying it before commit() removes it, so that the old
+// file is unchanged after an error. Errors: kUnavailable "disk_full", "model_io".
+class ModelReplacement {
+ public:
+  static Result<ModelReplacement> create(const std::filesystem::path& path,
+                                         FileAccess access = FileAccess::kUmask);
+  ModelReplacement(ModelReplacement&&) noexcept = default;
+  ~ModelReplacement();
+
+  Result<void> append(std::span<const char> bytes);
+  // Makes the file durable and replaces the old one by rename: readers see either the old or
+  // the new file. O(bytes). Errors also: those of Model::open() if the bytes are not a valid model.
+  Result<void> commit();
+
+ private:
+  ModelReplacement(std::filesystem::path target, std::filesystem::path temporary)
+      : target_(std::move(target)), temporary_(std::move(temporary)) {}
+
+  std::filesystem::path target_, temporary_;
+  Descriptor file_;
+};
+
+// Creates the new file, appends `bytes` and commits.
 Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes,
                            FileAccess access = FileAccess::kUmask);
 
 // Copies the model to `folder`/kPublishedName, readable by everyone, for nginx to serve. O(bytes).
-// Errors: those of replace_model() and open_model_file().
+// Errors: those of ModelReplacement and open_model_file().
 inline constexpr const char* kPublishedName = "freshet.model";
 Result<void> publish_model(const std::filesystem::path& path, const std::filesystem::path& folder);
 

@@ -132,6 +132,31 @@ TEST_CASE("a reply that does not begin as expected is not received any further",
   CHECK(reply->body.size() < 1000);
 }
 
+TEST_CASE("a body that is received in pieces is compared with the prefix and may be refused", "[ctl]") {
+  DrippingServer server;
+  HttpClient http(*parse_http_url(server.url()), milliseconds(60'000));
+  std::string received;
+  std::size_t before_last = 0;  // bytes before the last piece
+  HttpRequest request;
+  const std::string prefix = std::string(60, 'x') + "y";  // arrives in several pieces
+  request.expected_prefix = prefix;
+  request.receive_body = [&](std::string_view bytes) {
+    before_last = received.size();
+    received += bytes;
+    return true;
+  };
+  SECTION("compared") {
+    const auto reply = http.exchange(request);
+    REQUIRE(reply);
+    CHECK(reply->body.empty());
+    CHECK((received.size() > 60 && before_last <= 60));
+  }
+  SECTION("refused") {
+    request.receive_body = [](std::string_view) { return false; };
+    CHECK(freshet::test::error_of(http.exchange(request)).reason == "no_reply");
+  }
+}
+
 TEST_CASE("a body whose reply is lost is not sent again", "[ctl]") {
   ClosingServer server;
   HttpClient http(*parse_http_url(server.url()), milliseconds(60'000));

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/base/secret.h"
 #include "core/database/database_copy.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
@@ -240,11 +241,21 @@ TEST_CASE_METHOD(File, "a file that cannot be used is rejected and left unchange
     CHECK(std::filesystem::file_size(path) == 8192);
   }
   SECTION("a later schema version") {
-    open();
-    SqliteShell(path).run("PRAGMA user_version = 1000");
-    for (const auto mode : {Database::Mode::kRead, Database::Mode::kWrite})
-      CHECK(error_of(Database::open(path, mode)).reason == "database_newer");
-    CHECK(SqliteShell(path).run("PRAGMA user_version") == "1000");
+    put(*open(), make_item("a"));
+    const int version = std::stoi(SqliteShell(path).run("PRAGMA user_version")) + 1;
+    SqliteShell(path).run("PRAGMA user_version = " + std::to_string(version));
+    const auto before = read_whole_file(path);
+    REQUIRE(before);
+    for (const auto mode : {Database::Mode::kRead, Database::Mode::kWrite}) {
+      const Error error = error_of(Database::open(path, mode));
+      CHECK(error.reason == "database_newer");
+      CHECK(error.detail.ends_with(
+          "schema version " + std::to_string(version) +
+          ", written by a later version of Freshet; this one supports versions up to " +
+          std::to_string(version - 1)));
+    }
+    const auto after = read_whole_file(path);
+    CHECK((after && *after == *before));
   }
 }
 

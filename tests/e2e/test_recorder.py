@@ -284,12 +284,23 @@ def test_reindex_rebuilds_the_index_during_writes(own_service, name):
     recorder_data, writers = RecorderData(own_service), Writers(name)
     titles = put_items(own_service, name, 50)
     recorder_data.wait_for(titles)
-    with Load(own_service.internal, writers.write) as load:
+    reader = name("reader")
+    for item in titles:
+        reply = own_service.internal().post("/api/interactions", {"userId": reader, "topicId": item, "kind": "like"})
+        assert reply.status == 200, reply
+
+    def refresh(client, turn):
+        # Another query each time is another search.
+        return client.post("/api/feed", {"action": "refresh", "agent_id": reader, "limit": 1} | ({"query": f"title {turn}"} if turn % 2 else {})).status
+
+    with Load(own_service.internal, writers.write) as load, Load(own_service.public, refresh) as reads:
         for _ in range(3):
             wait_for_progress(load)
+            wait_for_progress(reads)
             status, output = freshetctl(own_service, "reindex")
             assert status == 0 and "indexed" in output, output
-    assert load.errors == []
+        wait_for_progress(reads)
+    assert load.errors == [] and reads.errors == [] and set(reads.results) == {200}
     recorder_data.wait_for(titles | writers.expected)
     recorder = own_service.recorder()
     titles |= put_items(own_service, name)

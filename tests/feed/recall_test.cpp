@@ -374,6 +374,48 @@ TEST_CASE_METHOD(IndexFixture, "a match whose values are missing fails only its 
   }
 }
 
+TEST_CASE_METHOD(IndexFixture, "a damaged file of the index fails searches until it is restored",
+                 "[search]") {
+  RandomItems random(13);
+  std::vector<items::Item> items(3000);
+  for (items::Item& each : items) each = random.next();
+  write_index(settings, items);
+  const std::vector<feed::RecallQuery> queries{
+      {"w1 w2", {}, kNow, 50}, {{}, {{items.front().id, 1.0}}, kNow, 50}, {{}, {}, kNow, 50}};
+  feed::BlockingRecall open(settings);
+  std::vector<Ids> expected;
+  for (const auto& query : queries) expected.push_back(ids(run_search(open, query)));
+  const search::IndexFolder index(settings.search.index);
+  // The newest of several slices, which every query reads.
+  const std::filesystem::path slice = index.path_of(index.slices()->back());
+  const auto search_all = [&](feed::BlockingRecall& recall, bool must_fail) {
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      const auto found = recall.search(queries[i]);
+      CHECK(
+          (found ? !must_fail && ids(*found) == expected[i] : error_of(found).reason == "index_unavailable"));
+    }
+  };
+  for (const std::string name :
+       {"postlist.glass", "termlist.glass", "docdata.glass", "position.glass", "iamglass"}) {
+    INFO(name);
+    const std::filesystem::path file = slice / name;
+    if (name == "docdata.glass" && !std::filesystem::exists(file)) continue;  // an empty table has no file
+    const auto size = std::filesystem::file_size(file);
+    std::filesystem::copy_file(file, folder / "copy");
+    if (name == "iamglass")
+      std::ofstream(file) << std::string(size, 'x');
+    else
+      std::filesystem::resize_file(file, size / 2);
+    feed::BlockingRecall fresh(settings);
+    search_all(fresh, name == "postlist.glass" || name == "iamglass");
+    search_all(open, false);
+    std::filesystem::rename(folder / "copy", file);
+    for (feed::BlockingRecall* each : {&fresh, &open})
+      for (std::size_t i = 0; i < queries.size(); ++i)
+        CHECK(ids(run_search(*each, queries[i])) == expected[i]);
+  }
+}
+
 TEST_CASE_METHOD(IndexFixture,
                  "a rebuild does not disturb searches, is swapped in atomically and releases the writer",
                  "[search]") {

@@ -71,6 +71,7 @@ class Units(unittest.TestCase):
         self.assertEqual(download.pop("IPAddressDeny"), ["any"])
         own = {"Description", "ExecStart", "MemoryMax"}
         self.assertEqual({name for name in download.keys() | unit.keys() if download.get(name) != unit.get(name)}, own)
+        self.assertEqual((download["MemoryMax"], unit["MemoryMax"]), (["512M"], ["1G"]))
         self.assertIn(" --public-only ", unit["ExecStart"][0])
         timer = directives(read("freshet-import@.timer"))
         self.assertEqual((timer["OnCalendar"], timer["RandomizedDelaySec"], timer["WantedBy"]), (["*:0/10"], ["5min"], ["timers.target"]))

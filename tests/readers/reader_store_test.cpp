@@ -622,7 +622,7 @@ TEST_CASE("a full stream rejects interactions and dismissals before anything is 
   // An event that was accepted into the spool waits until the stream has room.
   REQUIRE(site.store().spool_interaction(site.make_event("c", Interaction::kLike)));
   const auto fields = redis::decode_fields(site.write_queue.spooled.front().bytes());
-  CHECK(is_unavailable(run_sync(readers::apply_spool_record(site.store(), fields)).error()));
+  CHECK(is_unavailable(error_of(run_sync(readers::apply_spool_record(site.store(), fields)))));
   site.command("XTRIM", site.keys().partition(0).stream(), "MAXLEN", "0");
   site.write_queue.replay();
   CHECK(site.read().interactions.size() == 3);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/redis/redis_connection.h"
+#include "core/redis/sentinel.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop_thread.h"
 
@@ -242,4 +243,34 @@ TEST_CASE("A name that does not exist yet is looked up again", "[redis]") {
   REQUIRE(connections.eventually([] { return names().count_failed() > 0; }));
   names().set("later.test", {"127.0.0.1"});
   REQUIRE(connections.wait_ready(connection));
+}
+
+TEST_CASE("A sentinel whose name is not resolved does not delay the others", "[redis]") {
+  int port = 0;
+  FakeRedis server(listen_loopback(port), [](const FakeRedis::Command& command, int connection) {
+    if (command[0] != "SENTINEL") return answer(command, connection);
+    return std::optional<std::string>("*2\r\n$11\r\nmaster.test\r\n$4\r\n6379\r\n");
+  });
+  names().set("sentinel.test", {"127.0.0.1"});
+  names().set_hanging(true);
+  Connections connections;  // ends the hanging
+  LoopThread thread;
+  ConnectionOptions options;
+  options.endpoint.sentinels = {{{"sentinel.test", port}, {"127.0.0.1", port}}, "freshet", "", ""};
+  auto resolver = std::make_unique<SentinelResolver>(thread.loop(), options);
+  thread.run_on_loop([&] { resolver->start(); });
+  const auto master = [&] {
+    std::promise<std::string> host;
+    const auto resolve = [&]() -> Task<void> {
+      const auto found = co_await resolver->resolve();
+      host.set_value(found ? found->host : "");
+    };
+    thread.run_on_loop([&] { spawn(resolve(), [](std::exception_ptr) {}); });
+    return host.get_future().get();
+  };
+  REQUIRE(connections.eventually([&] { return master() == "master.test"; }));
+  CHECK((names().count_hanging() == 1 && server.connections() == 1));
+  names().set_hanging(false);
+  CHECK(connections.eventually([&] { return server.connections() == 2; }));
+  thread.run_on_loop([&] { resolver.reset(); });
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -173,6 +174,18 @@ class Language(unittest.TestCase):
         status, output = check("language", files)
         self.assertEqual(status, 1)
         self.assertEqual(output.splitlines()[:-1], ["core/a.h:2: a::Standing is now EventAdmission"])
+
+
+class Results(unittest.TestCase):
+    def test_tests_do_not_read_the_error_of_an_unchecked_result(self):
+        """error() of a result with a value is undefined behavior. Replies of Redis have an error() of their own."""
+        found = []
+        for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+            for name in names:
+                if name.endswith((".cpp", ".h")):
+                    with open(os.path.join(folder, name), encoding="utf-8") as file:
+                        found += [f"{name}: {line.strip()}" for line in file if re.search(r"(?<!->front\()(?<!unused\()\)\.error\(\)", line)]
+        self.assertEqual(found, [], "use error_of()")
 
 
 class Crawlers(unittest.TestCase):

@@ -167,6 +167,12 @@ class Run(unittest.TestCase):
             self.assertRegex(settings, rf"pm\.max_children = {4 if more else 3}\b")
             self.assertEqual("items.unknown = list" in settings, not more)
 
+    def test_no_limits_lifts_the_quotas_of_networks(self):
+        status, output = run("--detach", "--no-limits", *self.arguments())
+        self.assertEqual(status, 0, output)
+        for directive in ("pv_per_network", "network_factor"):
+            self.assertRegex(self.settings(), rf"limits\.{directive} = 0\b")
+
     def copy_sample(self):
         """Copies scripts/sample/play and a fifth of the sample, with its first and last questions. Returns the copy of play."""
         scripts = os.path.join(self.directory, "scripts")

@@ -30,8 +30,8 @@ struct BackupFile {
 struct Manifest {
   std::int64_t format = kBackupFormat;
   std::string version;  // version of Freshet
-  // Database::backup_ids() of the saved database has it. "": the id could not be stored there. None:
-  // made by a version without ids.
+  // Database::backup_ids() of the saved database has it. "": the id could not be stored there.
+  // None: made by a version without ids.
   std::optional<std::string> id;
   UnixSeconds began, ended;  // each part of the backup is a snapshot from between the two
   std::int64_t schema = 0;   // schema version of the database

@@ -66,6 +66,8 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   FRESHET_TRY(from, source_address(options, *settings, target));
   if (auto ok = switch_to_owner(file); !ok) return tl::unexpected(ok.error());
 
+  FRESHET_TRY(replacement, model::ModelReplacement::create(file));
+  Result<void> written;
   HttpClient http(*from, kTimeout);
   HttpRequest request;
   request.path = "/api/model";
@@ -73,11 +75,16 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   request.if_none_match = stored_etag(file);
   request.max_reply_bytes = kMaxModelBytes;
   request.expected_prefix = {model::layout::kMagic.data(), model::layout::kMagic.size()};
-  FRESHET_TRY(reply, http.exchange(request));
+  request.receive_body = [&](std::string_view bytes) {
+    return (written = replacement->append(bytes)).has_value();
+  };
+  const auto reply = http.exchange(request);
+  if (!written) return tl::unexpected(written.error());
+  if (!reply) return tl::unexpected(reply.error());
   const bool unchanged = reply->status == 304 && !request.if_none_match.empty();
   if (!unchanged && reply->status != 200) return refusal_error(*from, *reply);
   if (!unchanged) {
-    if (const auto ok = model::replace_model(file, reply->body); !ok)
+    if (const auto ok = replacement->commit(); !ok)
       return fail(ok.error().code, ok.error().reason, {},
                   fmt::format("invalid model from {}: {}; {} is unchanged", from->display_url,
                               ok.error().detail, file));

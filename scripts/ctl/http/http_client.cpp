@@ -85,7 +85,8 @@ struct HttpClient::Transfer {
   std::optional<http::SignatureKeys> signatures;
   // State of the current exchange:
   const HttpRequest* request = nullptr;
-  std::size_t sent = 0;  // bytes of the body that curl has taken
+  std::size_t sent = 0;        // bytes of the body that curl has taken
+  std::uint64_t received = 0;  // bytes of the reply's body
   HttpReply reply;
   bool has_headers = false, is_too_large = false, is_unexpected = false;
   std::array<char, CURL_ERROR_SIZE> curl_message;
@@ -118,11 +119,19 @@ std::size_t take_header(char* line, std::size_t, std::size_t size, void* self) {
 template <class Transfer>
 std::size_t take_body(char* data, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
-  std::string& body = transfer.reply.body;
-  transfer.is_too_large = body.size() + size > transfer.request->max_reply_bytes;
+  const HttpRequest& request = *transfer.request;
+  transfer.received += size;
+  transfer.is_too_large = transfer.received > request.max_reply_bytes;
   if (transfer.is_too_large) return 0;
-  body.append(data, size);
-  transfer.is_unexpected = !begins_with(body, transfer.request->expected_prefix);
+  std::string_view start = request.expected_prefix;
+  if (request.receive_body) {
+    if (!request.receive_body({data, size})) return 0;
+    start = start.substr(std::min<std::size_t>(start.size(), transfer.received - size));
+    transfer.is_unexpected = !begins_with({data, size}, start);
+  } else {
+    transfer.reply.body.append(data, size);
+    transfer.is_unexpected = !begins_with(transfer.reply.body, start);
+  }
   return transfer.is_unexpected ? 0 : size;
 }
 
@@ -153,7 +162,7 @@ Result<HttpReply> HttpClient::exchange(const HttpRequest& request) {
   CURL* const curl = transfer.curl.get();
   curl_easy_reset(curl);  // keeps the connection
   transfer.request = &request;
-  transfer.sent = 0;
+  transfer.sent = transfer.received = 0;
   transfer.reply = {};
   transfer.has_headers = transfer.is_too_large = transfer.is_unexpected = false;
   transfer.curl_message[0] = 0;
