@@ -39,8 +39,9 @@ struct TrendingFixture : Fixture {
       const seconds half_life = kTrendingHalfLives[i];
       for (const seconds later : {seconds(0), seconds(7 * 3600), seconds(3 * kDay)}) {
         INFO(id << ", half-life " << half_life.count() << " s");
-        CHECK(hot::score_at(found[i], now() + later, half_life) ==
-              Approx(expected(id, published, half_life, now() + later)).epsilon(1e-6).margin(1e-8));
+        const UnixSeconds at = now() + later;
+        CHECK(hot::score_at(found[i], at, half_life) ==
+              Approx(expected(id, published, half_life, at)).epsilon(1e-6).margin(1e-8));
       }
     }
   }

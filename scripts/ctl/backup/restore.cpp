@@ -267,9 +267,9 @@ class Restorer {
     return add_erasures(current);
   }
 
-  // Erasures that were accepted after the backup began and that perhaps no recorder has recorded yet.
-  // Of the two minutes before, some may have been accepted after it. Repeating the others as well
-  // erases only what these readers left in that time.
+  // Erasures that were accepted after the backup began and that perhaps no recorder has recorded
+  // yet. Of the two minutes before, some may have been accepted after it. Repeating the others as
+  // well erases only what these readers left in that time.
   Result<void> load_tombstones() {
     const redis::Keys keys(settings_.redis);
     const auto scanned =

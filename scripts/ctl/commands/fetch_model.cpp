@@ -4,6 +4,8 @@
 
 #include <charconv>
 #include <fstream>
+#include <optional>
+#include <utility>
 
 #include "core/model/model_copy.h"
 #include "core/model/model_layout.h"
@@ -66,8 +68,13 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   FRESHET_TRY(from, source_address(options, *settings, target));
   if (auto ok = switch_to_owner(file); !ok) return tl::unexpected(ok.error());
 
-  FRESHET_TRY(replacement, model::ModelReplacement::create(file));
+  std::optional<model::ModelReplacement> replacement;
   Result<void> written;
+  const auto create_file = [&] {
+    auto created = model::ModelReplacement::create(file);
+    if (created) replacement.emplace(std::move(*created));
+    return created ? Result<void>() : tl::unexpected(created.error());
+  };
   HttpClient http(*from, kTimeout);
   HttpRequest request;
   request.path = "/api/model";
@@ -76,7 +83,9 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   request.max_reply_bytes = kMaxModelBytes;
   request.expected_prefix = {model::layout::kMagic.data(), model::layout::kMagic.size()};
   request.receive_body = [&](std::string_view bytes) {
-    return (written = replacement->append(bytes)).has_value();
+    if (!replacement) written = create_file();
+    if (written) written = replacement->append(bytes);
+    return written.has_value();
   };
   const auto reply = http.exchange(request);
   if (!written) return tl::unexpected(written.error());
@@ -84,6 +93,8 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   const bool unchanged = reply->status == 304 && !request.if_none_match.empty();
   if (!unchanged && reply->status != 200) return refusal_error(*from, *reply);
   if (!unchanged) {
+    if (!replacement) written = create_file();  // for an empty model's error
+    if (!written) return tl::unexpected(written.error());
     if (const auto ok = replacement->commit(); !ok)
       return fail(ok.error().code, ok.error().reason, {},
                   fmt::format("invalid model from {}: {}; {} is unchanged", from->display_url,

@@ -124,14 +124,16 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* self) {
   transfer.is_too_large = transfer.received > request.max_reply_bytes;
   if (transfer.is_too_large) return 0;
   std::string_view start = request.expected_prefix;
-  if (request.receive_body) {
+  long status = 0;
+  curl_easy_getinfo(transfer.curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  if (request.receive_body && status == 200) {
     if (!request.receive_body({data, size})) return 0;
     start = start.substr(std::min<std::size_t>(start.size(), transfer.received - size));
     transfer.is_unexpected = !begins_with({data, size}, start);
-  } else {
-    transfer.reply.body.append(data, size);
-    transfer.is_unexpected = !begins_with(transfer.reply.body, start);
+    return transfer.is_unexpected ? 0 : size;
   }
+  transfer.reply.body.append(data, size);
+  transfer.is_unexpected = !begins_with(transfer.reply.body, start);
   return transfer.is_unexpected ? 0 : size;
 }
 

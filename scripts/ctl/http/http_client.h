@@ -34,8 +34,8 @@ struct HttpRequest {
   // Required prefix of the body. If the body differs, exchange() stops reading, closes the
   // connection and returns what has arrived, without an error.
   std::string_view expected_prefix;
-  // Receives the body as it arrives, whatever the status; then HttpReply::body is empty. If it
-  // returns false, exchange() fails. It must not throw.
+  // Receives the body of a reply with status 200 as it arrives; then HttpReply::body is empty. If
+  // it returns false, exchange() fails. It must not throw.
   std::function<bool(std::string_view)> receive_body;
 };
 struct HttpReply {
