@@ -134,8 +134,8 @@ Result<bool> FanoutWorker::push_chunk(const JobProgress& progress) {
     for (std::size_t i = 0; i < timelines.size(); ++i) {
       if (!following[i].is_nil()) continue;
       --done;
-      updates.command(2 + items.size()).arg("ZREM").arg(timelines[i]);
-      for (const std::string_view item : items) updates.arg(item);
+      timeline::append_withdrawal(updates, keys_, timeline_settings_, progress.followers[i].reader,
+                                  job.author.view(), items);
     }
     updates.barrier();
   }

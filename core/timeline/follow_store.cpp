@@ -56,6 +56,16 @@ void append_join(Pipeline& out, const TimelineSettings& settings, const Timeline
   for (const std::string& each : join.items) out.arg(each);
 }
 
+void append_withdrawal(Pipeline& out, const redis::Keys& keys, const TimelineSettings& settings,
+                       std::string_view reader, std::string_view author,
+                       const std::vector<std::string_view>& items) {
+  out.script(scripts::kFollowWithdraw)
+      .key(keys.timeline(settings.follow_channel, reader))
+      .key(keys.followed_authors(reader))
+      .arg(author);
+  for (const std::string_view each : items) out.arg(each);
+}
+
 RedisFollowStore::RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                                    std::function<std::string()> new_job_id)
     : redis_(redis),

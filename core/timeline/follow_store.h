@@ -72,6 +72,12 @@ struct TimelineJoin {
 // Appends follow_join.lua.
 void append_join(redis::Pipeline& out, const TimelineSettings& settings, const TimelineJoin& join);
 
+// Appends follow_withdraw.lua: removes `items` of `author` from the reader's timeline, unless the
+// reader follows the author (again).
+void append_withdrawal(redis::Pipeline& out, const redis::Keys& keys, const TimelineSettings& settings,
+                       std::string_view reader, std::string_view author,
+                       const std::vector<std::string_view>& items);
+
 // Appends the script that pushes `ids`, the last with the highest score, to a ZSET in the format of
 // core/timeline/parts/timeline.lua. Keeps the newest `max_ids`, or all. Reply: {the highest score
 // ever given}.

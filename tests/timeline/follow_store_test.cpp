@@ -183,6 +183,24 @@ TEST_CASE("unfollowing removes what the outboxes hold from the timeline, and not
   CHECK(site.read() == Ids{"a2", "a1", "b1", "own"});
 }
 
+TEST_CASE("a withdrawal leaves the items of a reader who has followed again", "[follows]") {
+  FollowFixture site(each_mode());
+  site.publish("ann", {"a1", "a2"});
+  const auto withdraw = [&] {
+    redis::Pipeline pipeline;
+    timeline::append_withdrawal(pipeline, site.keys(), site.settings.timeline, "reader", "ann", {"a1", "a2"});
+    const auto replies = run_sync(site.recording.run(pipeline));
+    REQUIRE(replies);
+    return replies->front().integer().value_or(-1);
+  };
+  site.push({"own", "a1", "a2"}, {"reader"}, "follow");  // by a fan-out; the reader unfollowed just before
+  CHECK(withdraw() == 2);
+  CHECK(site.timeline_ids() == Ids{"own"});
+  site.follow("ann");
+  CHECK(withdraw() == 0);
+  CHECK(site.timeline_ids() == Ids{"own", "a1", "a2"});
+}
+
 TEST_CASE("unfollowing finds all items in an outbox of thousands", "[follows]") {
   FollowFixture site(each_mode());
   site.settings.fanout.outbox_size = 5000;
