@@ -73,11 +73,11 @@ TEST_CASE("a dynamic pool grows to pm.max_children while no worker is idle, and 
   CHECK(eventually([&] { return master.has_ready_workers(6); }));
   CHECK(eventually([&] { return master.board().pool().max_children_reached == 1; }));
   CHECK(eventually([&] { return master.board().pool().max_active == 6; }));
-  CHECK(contains(master.log(), "max_children_reached"));
+  CHECK(eventually([&] { return contains(master.log(), "max_children_reached"); }));
   CHECK(master.board().pool().respawns == 0);
   end(busy);
   CHECK(eventually([&] { return master.has_ready_workers(2); }));
-  CHECK(contains(master.log(), "worker_scaled_down"));
+  CHECK(eventually([&] { return contains(master.log(), "worker_scaled_down"); }));
   CHECK(master.board().pool().max_active == 6);
   CHECK_FALSE(contains(master.log(), "signal"));  // none was killed
 }
