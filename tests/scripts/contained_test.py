@@ -1,7 +1,6 @@
 """tests/support/contained.py: no test leaves a process behind, even if ctest is killed."""
 
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -16,12 +15,11 @@ CONTAINED = os.path.join(ROOT, "tests/support/contained.py")
 PR_SET_CHILD_SUBREAPER = 36
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 import waiting  # noqa: E402
+from listed_tests import listed_tests  # noqa: E402
 
 
 def tests():
-    """{name: command} of all tests."""
-    listing = subprocess.run(["ctest", "--test-dir", BUILD, "-C", "long", "--show-only=json-v1"], capture_output=True, check=True).stdout
-    return {test["name"]: test["command"] for test in json.loads(listing)["tests"]}
+    return listed_tests(BUILD, "-C", "long")
 
 
 def read(path):

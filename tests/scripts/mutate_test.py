@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 
 from mutate import __main__ as mutate  # noqa: E402
 from mutate import concerns, draw, tree  # noqa: E402
+from support.listed_tests import listed_tests  # noqa: E402
 
 # A minimal checkout with two directives; its test checks one of them and leaves a process behind.
 SMALL = {
@@ -107,8 +108,7 @@ class Draw(unittest.TestCase):
 
 class Concerns(unittest.TestCase):
     def test_every_file_has_existing_tests(self):
-        output = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True, check=True).stdout
-        names = re.findall(r"Test +#\d+: (\S+)", output)
+        names = list(listed_tests(BUILD))
         for path in texts():
             for option, pattern in concerns.stages(path, draw.kind_of(path)):
                 with self.subTest(path=path, pattern=pattern):
