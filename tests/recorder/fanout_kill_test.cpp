@@ -67,7 +67,7 @@ TEST_CASE("a reader who unfollows during a step keeps none of its items", "[reco
   std::thread leaving([&] {
     redis::BlockingRedis other(f.server.endpoint(), seconds(60), {});
     redis::Pipeline leave;
-    leave.add("ZREM", f.keys().followers("ann"), "r1");
+    leave.add("ZREM", f.keys().followed_authors("r1"), "ann").add("ZREM", f.keys().followers("ann"), "r1");
     CHECK(other.call_all(leave));
   });
   CHECK(waiting(1));
