@@ -10,9 +10,8 @@ namespace freshet {
 Task<void> RankMaintenance::run() {
   const auto outdated = co_await hot::outdated_ranks(sources_.redis, sources_.settings, sources_.keys);
   if (outdated && !outdated->empty()) co_await rebuild_ranks(*outdated);
-  // A failed replay is repeated after a second.
   for (;;) {
-    co_await replay_crash_journal();
+    co_await rank_reread_articles();
     co_await wait_one_second();
     (void)co_await hot::run_rank_maintenance(sources_.bulk, sources_.settings, sources_.keys);
   }
@@ -24,20 +23,13 @@ Task<void> RankMaintenance::wait_one_second() {
   co_await elapsed.wait();
 }
 
-void RankMaintenance::mark_in_flight() {
-  for (const std::string& id : sources_.crash_journal) sources_.rank_updater.mark_in_flight(id);
-}
-
-Task<void> RankMaintenance::replay_crash_journal() {
-  if (sources_.crash_journal.empty()) co_return;
-  const auto placed =
-      co_await hot::rank_articles(sources_.bulk, sources_.crash_journal, sources_.settings, sources_.keys);
-  if (!placed) {
-    mark_in_flight();
-    co_return;
-  }
-  log::notice("crash_journal_replayed", {{"articles", std::to_string(sources_.crash_journal.size())}});
-  sources_.crash_journal.clear();
+Task<void> RankMaintenance::rank_reread_articles() {
+  for (std::string& id : sources_.take_crash_journals()) sources_.rank_updater.reread(std::move(id));
+  const std::vector<std::string> ids = sources_.rank_updater.begin_reread();
+  if (ids.empty()) co_return;
+  const auto placed = co_await hot::rank_articles(sources_.bulk, ids, sources_.settings, sources_.keys);
+  sources_.rank_updater.end_reread(placed.has_value());
+  if (placed) log::notice("articles_reread", {{"articles", std::to_string(ids.size())}});
 }
 
 Task<void> RankMaintenance::rebuild_ranks(const hot::ModelList& models) {

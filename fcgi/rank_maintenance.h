@@ -1,9 +1,10 @@
 // Maintains the ranks in the background. Rebuilds them, in one worker under a lock, when half-life
-// or weights changed, since ranks are computed with these. Applies rank updates that killed workers
-// left behind: at once if their crash journal has them, otherwise in the periodic scan over all
-// articles (core/hot/rebuild.h).
+// or weights changed, since ranks are computed with these. Applies rank updates that were lost: each
+// second those of events whose replies were lost and of killed workers' crash journals, otherwise in
+// the periodic scan over all articles (core/hot/rebuild.h).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,11 +29,9 @@ class RankMaintenance {
     const Settings& settings;
     const redis::Keys& keys;
     hot::RankUpdater& rank_updater;
-    std::vector<std::string> crash_journal;  // articles from the crash journals of dead workers
+    std::function<std::vector<std::string>()> take_crash_journals;  // those of dead workers
   };
-  explicit RankMaintenance(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {
-    mark_in_flight();
-  }
+  explicit RankMaintenance(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {}
 
   // Runs for the life of a serving worker. A failed rebuild is logged and left to the next worker
   // that starts.
@@ -40,9 +39,7 @@ class RankMaintenance {
 
  private:
   Task<void> rebuild_ranks(const hot::ModelList& models);
-  Task<void> replay_crash_journal();
-  // Adds what is still to be replayed to this worker's crash journal, in case it is killed as well.
-  void mark_in_flight();
+  Task<void> rank_reread_articles();
   Task<void> wait_one_second();
 
   Sources sources_;

@@ -38,12 +38,12 @@ constexpr milliseconds kFirstModelTimeout{10'000};
 constexpr milliseconds kIndexCheckInterval{2000};
 constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
 
-// Takes the crash journals of this slot's previous workers and of free slots.
-std::vector<std::string> take_crash_journals(Scoreboard& board, const WorkerSlot& own_slot) {
+// Takes the crash journals of dead workers, whose slots are free.
+std::vector<std::string> take_crash_journals(Scoreboard& board) {
   std::vector<std::string> out;
   for (WorkerSlot& slot : board.slots()) {
-    if (&slot != &own_slot && slot.state.load(kRelaxed) != WorkerState::kEmpty) continue;
-    std::ranges::move(slot.crash_journal.drain(), std::back_inserter(out));
+    if (slot.state.load(kRelaxed) == WorkerState::kEmpty)
+      std::ranges::move(slot.crash_journal.drain(), std::back_inserter(out));
   }
   return out;
 }
@@ -62,11 +62,14 @@ class WorkerProcess {
         redis_sampler_(*services.redis, services.feed_store, services.keys, settings_,
                        context.board.redis_sample()),
         rank_maintenance_({services.loop, *services.redis, *services.bulk, settings_, services.keys,
-                           services.rank_updater, take_crash_journals(context.board, services.slot)}),
+                           services.rank_updater, [this] { return take_crash_journals(context_.board); }}),
         signals_(services.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1},
                  [this](int signal) { on_signal(signal); }),
         heartbeat_timer_(services.loop),
-        recycle_policy_(settings_.pool, random_jitter(), Clock::now()) {}
+        recycle_policy_(settings_.pool, random_jitter(), Clock::now()) {
+    // Of this slot's previous worker.
+    for (std::string& id : services.slot.crash_journal.drain()) services.rank_updater.reread(std::move(id));
+  }
 
   int run() {
     services_.redis->on_ready_changed([this](bool ready) {

@@ -77,7 +77,12 @@ Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Event& event) {
   constexpr int kMaxRetries = 3;
   for (int attempt = 0;; ++attempt) {
     const Pipeline command = count_command(event, day);
-    FRESHET_CO_TRY(replies, co_await redis_.run(command));
+    auto replies = co_await redis_.run(command);
+    if (!replies) {
+      if (replies.error().code == ErrorCode::kUnknownOutcome && !is_invisible_alias(event.item.view()))
+        writers_.rank_updater.reread(event.item.str());
+      co_return tl::unexpected(replies.error());
+    }
     const std::string_view error = replies->front().error();
     const auto redis_day = redis::has_code(error, redis::script_code::kDayChanged)
                                ? redis::parse<std::int64_t>(redis::after_code(error))

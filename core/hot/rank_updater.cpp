@@ -187,13 +187,34 @@ void RankUpdater::flush() {
     const auto is_refused = [](const Reply& each) {
       return each.is_error() && is_unavailable(redis::classify(each.error()));
     };
-    if (std::ranges::all_of(replies, is_refused)) keep(std::move(*sent));  // or no replies
+    if (std::ranges::all_of(replies, is_refused)) return keep(std::move(*sent));  // or no replies
+    if (std::ranges::none_of(replies, is_refused)) return;
+    for (const auto& of_model : *sent)
+      for (const RankWrite& each : of_model) reread(each.id);
   });
   if (!is_queued) keep(std::move(*sent));
 }
 
-// All others are lost: the article's next event or rank maintenance repeats them. An old write must
-// not be repeated, since Redis forgets the version of an article that has left the rank.
+void RankUpdater::reread(std::string id) {
+  if (reread_.size() + being_reread_.size() >= kMaxEntries) return;
+  mark_in_flight(id);
+  reread_.insert(std::move(id));
+}
+
+std::vector<std::string> RankUpdater::begin_reread() {
+  being_reread_.merge(reread_);
+  reread_.clear();
+  for (const std::string& each : being_reread_) mark_in_flight(each);
+  return {being_reread_.begin(), being_reread_.end()};
+}
+
+void RankUpdater::end_reread(bool succeeded) {
+  if (!succeeded) reread_.merge(being_reread_);
+  being_reread_.clear();
+}
+
+// Old writes are lost: the article's next event or rank maintenance repeats them. They must not be
+// repeated, since Redis forgets the version of an article that has left the rank.
 void RankUpdater::keep(RankWrites writes) {
   const std::int64_t oldest = std::chrono::microseconds((wall_now() - kMaxAge).time_since_epoch()).count();
   for (std::size_t i = 0; i < writes.size(); ++i) {

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/crash_journal.h"
@@ -71,9 +72,9 @@ Task<Result<std::int64_t>> rank_articles(redis::Redis& redis, std::span<const st
 
 // Per-worker buffer of rank writes. Flushed kFlushInterval after the first write or at kMaxEntries
 // of them. Keeps only the latest state of each article. What Redis has not accepted is sent again
-// until it is kMaxAge old, at most half of kMaxEntries; but in a cluster, writes that only some
-// nodes have not accepted are lost. If the worker is killed, its pending writes are lost; `journal`
-// tells other processes which.
+// until it is kMaxAge old, at most half of kMaxEntries. Articles whose latest state the worker does
+// not know are ranked by rank maintenance (reread). If the worker is killed, its pending writes are
+// lost; `journal` tells other processes which.
 class RankUpdater {
  public:
   static constexpr milliseconds kFlushInterval{250};
@@ -90,9 +91,17 @@ class RankUpdater {
   // `now`: by Redis' clock.
   void add(const Model& model, RankWrite write, UnixSeconds now);
   void flush();
+  // Call if an event of the article may have counted although its reply was lost: rank maintenance
+  // then ranks the article by its counters. Keeps kMaxEntries ids; the scan over all articles does
+  // the rest.
+  void reread(std::string id);
+  // The ids to rank, until end_reread() says whether they were.
+  std::vector<std::string> begin_reread();
+  void end_reread(bool succeeded);
   // Call when the worker exits and everything has been written.
   void clear_in_flight() { in_flight_.clear(); }
-  std::size_t pending() const { return pending_; }
+  // Writes and articles to rank.
+  std::size_t pending() const { return pending_ + reread_.size() + being_reread_.size(); }
 
  private:
   void keep(RankWrites writes);
@@ -103,7 +112,8 @@ class RankUpdater {
   redis::FlushTimer timer_;
   CrashJournalWriter in_flight_;
   std::array<std::unordered_map<std::string, RankWrite>, kModels.size()> writes_;
-  std::size_t pending_ = 0;
+  std::size_t pending_ = 0;  // of writes_
+  std::unordered_set<std::string> reread_, being_reread_;
   UnixSeconds latest_event_time_{};  // latest event time
 };
 

@@ -156,6 +156,52 @@ TEST_CASE_METHOD(RankFixture, "rank updates that Redis has not accepted are sent
   CHECK(updater.pending() == 0);
 }
 
+TEST_CASE_METHOD(RankFixture, "an article whose report counted although the reply was lost is ranked",
+                 "[rank_updater]") {
+  struct LostReplies final : redis::Redis {
+    explicit LostReplies(redis::Redis& to) : target(to) {}
+    Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+      FRESHET_CO_TRY(replies, co_await target.run(pipeline));
+      co_return fail(ErrorCode::kUnknownOutcome, "redis_lost");
+    }
+    bool ready() const override { return true; }
+    redis::Redis& target;
+  } lost(redis);
+  hot::RankUpdater& updater = deferred->rank_updater;
+  hot::RedisHotStore behind(lost, {write_queue, updater, deferred->contributions, deferred->view_counts},
+                            settings, keys(), [] { return "e"; });
+  CHECK_FALSE(run_sync(behind.track(track_event("a", "v", 1000))));
+  CHECK_FALSE(rank_score("a"));
+  CHECK(updater.pending() == 1);
+  for (const bool succeeded : {false, true}) {
+    const auto ids = updater.begin_reread();
+    CHECK(ids == std::vector<std::string>{"a"});
+    CHECK(updater.pending() == 1);
+    REQUIRE(run_sync(hot::rank_articles(redis, ids, settings, keys())));
+    updater.end_reread(succeeded);
+  }
+  CHECK(updater.pending() == 0);
+  CHECK(*rank_score("a") == expected_score("a"));
+}
+
+TEST_CASE_METHOD(RankFixture, "rank updates that only some nodes have accepted are read again",
+                 "[rank_updater]") {
+  LossyWriteQueue lossy;
+  hot::RankUpdater updater(lossy, settings, keys());
+  lossy.lose = [](const auto& on_replies) {
+    redis::Replies replies;
+    replies.push_back(redis::Reply::from_resp(":1\r\n"));
+    replies.push_back(redis::Reply::from_error("LOADING Redis is loading"));
+    return on_replies(replies), true;
+  };
+  for (const char* id : {"a", "b"}) updater.add(hot::kEngagementModel, {id, 1e6, now(), 1}, now());
+  updater.flush();
+  CHECK(updater.pending() == 2);
+  auto ids = updater.begin_reread();
+  std::ranges::sort(ids);
+  CHECK(ids == std::vector<std::string>{"a", "b"});
+}
+
 TEST_CASE_METHOD(RankFixture, "a bounded number of lost rank updates is kept", "[rank_updater]") {
   LossyWriteQueue lossy;
   lossy.lose = [](const auto&) { return false; };
