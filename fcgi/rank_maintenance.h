@@ -1,7 +1,7 @@
 // Maintains the ranks in the background. Rebuilds them, in one worker under a lock, when half-life
-// or weights changed, since ranks are computed with these. Applies rank updates that were lost: each
-// second those of events whose replies were lost and of killed workers' crash journals, otherwise in
-// the periodic scan over all articles (core/hot/rebuild.h).
+// or weights changed, since ranks are computed with these. Applies rank updates that were lost:
+// every second those of events whose replies were lost and of killed workers' crash journals,
+// otherwise in the periodic scan over all articles (core/hot/rebuild.h).
 #pragma once
 
 #include <functional>

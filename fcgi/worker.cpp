@@ -67,7 +67,7 @@ class WorkerProcess {
                  [this](int signal) { on_signal(signal); }),
         heartbeat_timer_(services.loop),
         recycle_policy_(settings_.pool, random_jitter(), Clock::now()) {
-    // Of this slot's previous worker.
+    // The slot's previous worker may have been killed.
     for (std::string& id : services.slot.crash_journal.drain()) services.rank_updater.reread(std::move(id));
   }
 
