@@ -242,7 +242,7 @@ class Compose(unittest.TestCase):
         before_stop = int(re.search(r"`sleep (\d+)` for freshetd", " ".join(facts.split()))[1])
         for fact in (f"terminationGracePeriodSeconds: {compose.seconds(service['stop_grace_period']) + before_stop}", "`exec: freshetctl status`", "`exec: freshetctl status --health`", *(f"`{path}`" for path in service["tmpfs"])):
             self.assertIn(fact, facts)
-        # Whatever the page mentions of these kinds is so in compose.yaml or the image.
+        # The paths, ports, user and variables that the page mentions are those of compose.yaml and the image.
         mounted = {path for name in ("freshetd", "nginx") for path in [*self.volumes(name), *self.services[name]["tmpfs"]]}
         self.assertEqual(set(re.findall(r"`(/[a-z/]+)`", facts)), mounted)
         self.assertEqual(set(re.findall(r"\b8\d{3}\b", facts)), {mapping.split(":")[-1] for mapping in self.services["nginx"]["ports"]})
