@@ -106,7 +106,7 @@ const kHolderReasons = ["lease_held", "database_mismatch"];  // the recorder is 
 const kFindings = [
   ["error", "redis.items", (s) => s["redis lost since"] > 0 && `Redis lost its data ${formatAgo(s["redis lost since"])}`, "run freshetctl rebuild-redis"],
   ["error", "redis", (s) => s["redis ready"] === 0 && "no worker can reach Redis",
-    "run systemctl start redis-server, or correct redis.url"],
+    "start the service of Redis or Valkey, or correct redis.url"],
   ["warning", "redis", (s) => s["redis ready"] > 0 && s["redis breakers open"] > 0 && `${plural(s["redis breakers open"], "worker")} stopped calling Redis for now (circuit breaker open)`,
     "check Redis' log: it is slow or refuses connections"],
   ["error", "redis.memory", (s) => s["redis full"] > 0 && "Redis is nearly full: public writes are queued in the spool",

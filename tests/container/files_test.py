@@ -42,9 +42,9 @@ def stages():
     return found
 
 
-def section():
-    """The section "Containers" of OPERATIONS.md, as one line."""
-    return " ".join(re.search(r"^## Containers\n.*?(?=^## )", text_of("OPERATIONS.md"), re.M | re.S)[0].split())
+def section(heading="## Containers"):
+    """A section of OPERATIONS.md, as one line."""
+    return " ".join(re.search(rf"^{heading}\n.*?(?=^## )", text_of("OPERATIONS.md"), re.M | re.S)[0].split())
 
 
 class Compose(unittest.TestCase):
@@ -131,10 +131,14 @@ class Compose(unittest.TestCase):
                     check = self.services[other].get("healthcheck") or self.instructions(self.targets[self.services[other]["image"]], "HEALTHCHECK")
                     self.assertTrue(check, other)
 
-    def test_every_setting_is_a_directive_and_of_the_service_and_its_tools_alike(self):
+    def variables(self):
+        """The environment variables that set a directive."""
         directives = re.findall(r"^#([a-z_]+(?:\.[a-z_]+)*) = ", text_of("systemd/freshet.toml"), re.M)
         self.assertGreater(len(directives), 150)
-        names = {"FRESHET_CONF_" + name.upper().replace(".", "_") for name in directives}
+        return {"FRESHET_CONF_" + name.upper().replace(".", "_") for name in directives}
+
+    def test_every_setting_is_a_directive_and_of_the_service_and_its_tools_alike(self):
+        names = self.variables()
         settings = self.services["freshetd"]["environment"]
         self.assertLessEqual(set(settings), names)
         self.assertGreater(len(settings), 3)
@@ -231,12 +235,20 @@ class Compose(unittest.TestCase):
         self.assertIn("freshetd", self.services["nginx"]["depends_on"])
 
     def test_operations_states_the_same_facts(self):
-        facts = section()
+        self.assertIn("`hostname`", section())
+        self.assertIn("`listen.mode`", section())
+        facts = section("### Kubernetes")
         service = self.services["freshetd"]
         before_stop = int(re.search(r"`sleep (\d+)` for freshetd", " ".join(facts.split()))[1])
-        for fact in (f"terminationGracePeriodSeconds: {compose.seconds(service['stop_grace_period']) + before_stop}", "`exec: freshetctl status`", "`exec: freshetctl status --health`", "/run/freshet", "/var/lib/freshet",
-                     "`hostname`", "8080", "8081", "`listen.mode`"):
+        for fact in (f"terminationGracePeriodSeconds: {compose.seconds(service['stop_grace_period']) + before_stop}", "`exec: freshetctl status`", "`exec: freshetctl status --health`", *(f"`{path}`" for path in service["tmpfs"])):
             self.assertIn(fact, facts)
+        # The paths, ports, user and variables that the page mentions are those of compose.yaml and the image.
+        mounted = {path for name in ("freshetd", "nginx") for path in [*self.volumes(name), *self.services[name]["tmpfs"]]}
+        self.assertEqual(set(re.findall(r"`(/[a-z/]+)`", facts)), mounted)
+        self.assertEqual(set(re.findall(r"\b8\d{3}\b", facts)), {mapping.split(":")[-1] for mapping in self.services["nginx"]["ports"]})
+        user, group = self.instructions("freshet", "USER")[-1].split(":")
+        self.assertEqual((user, re.findall(r"fsGroup: (\d+)", facts)), (group, [group]))
+        self.assertLessEqual({name for name in re.findall(r"FRESHET_CONF_\w+", facts)}, self.variables())
         health = self.instructions("freshet", "HEALTHCHECK")[-1]
         self.assertTrue(health.endswith('CMD ["freshetctl", "status", "--health", "--config", "/etc/freshet/freshet.toml"]'), health)
 

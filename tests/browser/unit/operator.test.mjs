@@ -87,7 +87,7 @@ test("a healthy service has no findings", async (context) => {
 
 const kFindings = [
   [{ "redis lost since": kSeconds - 3600 }, "error", "redis.items: Redis lost its data 1 hour ago", "run freshetctl rebuild-redis"],
-  [{ "redis ready": 0, "redis breakers open": 2 }, "error", "redis: no worker can reach Redis", "run systemctl start redis-server, or correct redis.url"],
+  [{ "redis ready": 0, "redis breakers open": 2 }, "error", "redis: no worker can reach Redis", "start the service of Redis or Valkey, or correct redis.url"],
   [{ "redis breakers open": 1 }, "warning", "redis: 1 worker stopped calling Redis for now (circuit breaker open)", "check Redis' log: it is slow or refuses connections"],
   [{ "redis full": 1 }, "error", "redis.memory: Redis is nearly full: public writes are queued in the spool", "raise maxmemory, or lower list.max_members and the TTLs"],
   [{ "redis max bytes": 0 }, "warning", "redis.memory: maxmemory is not set: Redis can use up the host's memory", "set maxmemory in redis.conf, and at once with redis-cli CONFIG SET"],
