@@ -1994,6 +1994,11 @@ TEST_CASE("a restore that cannot know later erasures changes nothing unless it i
   CHECK(to.restore(from.path("backup"), true, {}, false) == kExitUnknownErasures);
   CHECK(to.key_contents() == before);
   CHECK_FALSE(std::filesystem::exists(to.settings.recorder.database));
+  // A file that names no reader does not state which readers were erased.
+  write_to(to.path("erased"), GENERATE("", "\n\n"));
+  CHECK(to.restore(from.path("backup"), true, to.path("erased"), false) == kExitUnknownErasures);
+  CHECK(to.key_contents() == before);
+  CHECK_FALSE(std::filesystem::exists(to.settings.recorder.database));
   const bool by_file = GENERATE(false, true);
   write_to(to.path("erased"), "r1\n");
   CHECK(to.restore(from.path("backup"), true, by_file ? to.path("erased") : "", !by_file) == 0);

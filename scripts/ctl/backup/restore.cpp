@@ -377,7 +377,7 @@ class Restorer {
         manifest_.id ? std::ranges::count(current_backup_ids_, *manifest_.id) > 0
                      : current_identity_ == backup_identity_ && current_token_ >= backup_token_;
     knows_erasures_ = hashes_.erasure && is_later_state;
-    if (knows_erasures_ || !options_.erase.empty() || options_.accept_unknown_erasures) return {};
+    if (knows_erasures_ || !erasures_.readers.empty() || options_.accept_unknown_erasures) return {};
     if (auto ok = remove_temporary(); !ok) return ok;
     return fail(
         ErrorCode::kConflict, kUnknownErasures, {},
