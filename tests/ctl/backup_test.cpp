@@ -1867,6 +1867,18 @@ struct ErasureModel : BackupSite {
       if (is_recorded) REQUIRE(database.put_erasure(hashes.erasure(reader), wall_now()));
     });
     erased.insert(reader.str());
+    if (!is_recorded) tombstones.insert(reader.str());
+  }
+
+  // After a restore the database lists the erasures, which copies made before it do not.
+  void expire_tombstones() {
+    for (const std::string& each : tombstones) {
+      redis::Pipeline remove;
+      remove.add("DEL", keys().tombstone(hashes.erasure(ReaderId::trusted(each))));
+      call(remove);
+      for (Saved& copy : copies) copy.erased.erase(each);
+    }
+    tombstones.clear();
   }
 
   void make_backup() {
@@ -1929,6 +1941,7 @@ struct ErasureModel : BackupSite {
       INFO(each << " of " << backup.path);
       if (!erased.contains(each) && !was_ever_erased(each)) CHECK(after.contains(each));
     }
+    if (below(2) > 0) expire_tombstones();
     // Accepted: those who are back must be erased again.
     if (!is_known) {
       for (const std::string& each : after) erased.erase(each);
@@ -1965,7 +1978,7 @@ struct ErasureModel : BackupSite {
   std::mt19937 random;
   const readers::ReaderPseudonyms hashes = erasure_hashes();
   int count = 0, saved = 0;
-  std::set<std::string> erased, ever_erased;
+  std::set<std::string> erased, ever_erased, tombstones;
   std::set<std::string> marks;  // backups since which the current database has recorded all erasures
   std::vector<Saved> backups, copies;
 };
