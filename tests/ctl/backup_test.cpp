@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <map>
@@ -1569,9 +1570,11 @@ TEST_CASE("an erasure survives restores of backups that were made before it, in 
   const readers::ReaderPseudonyms hashes = reader_hashes(*identity);
   const ReaderId erased = ReaderId::trusted("erased");
   const std::string key = site.keys().interactions(erased.view());
-  redis::Pipeline add, remove;
+  const std::string tombstone = site.keys().tombstone(hashes.erasure(erased));
+  redis::Pipeline add, remove, expire;
   add.add("ZADD", key, 5, "l:i1").add("EXPIRE", key, 5000);
   remove.add("DEL", key);
+  expire.add("DEL", tombstone);
   REQUIRE(site.redis_there.call(add));
   REQUIRE(site.back_up("with"));
   // The second backup no longer has the reader, so its restore finds nothing to erase.
@@ -1585,11 +1588,13 @@ TEST_CASE("an erasure survives restores of backups that were made before it, in 
     });
   } else {
     redis::Pipeline accept;
-    accept.add("SET", site.keys().tombstone(hashes.erasure(erased)), unix_s(wall_now()), "EX", 5000);
+    accept.add("SET", tombstone, unix_s(wall_now()), "EX", 5000);
     REQUIRE(site.redis_there.call(accept));
   }
-  for (const char* const folder : {"without", "with"})
+  for (const char* const folder : {"without", "with"}) {
     REQUIRE(site.restore(site.path(folder), true, {}, false) == 0);
+    REQUIRE(site.redis_there.call(expire));
+  }
   CHECK_FALSE(site.key_contents().contains(key));
 }
 
@@ -1646,6 +1651,12 @@ TEST_CASE("readers who were merged into an erased account are erased from an old
     });
   }
   REQUIRE(site.restore(site.path("backup"), true, how == 2 ? site.path("erased") : "", false) == 0);
+  CHECK(remaining() == std::vector<std::string>{"r2", "r3", "r4"});
+  // The database alone knows the erasures, whatever happened to the tombstones and the file.
+  redis::Pipeline expire;
+  for (const char* const each : {"account", "r0", "r1"}) expire.add("DEL", site.keys().tombstone(hash(each)));
+  REQUIRE(site.redis_there.call(expire));
+  REQUIRE(site.restore(site.path("backup"), true, {}, false) == 0);
   CHECK(remaining() == std::vector<std::string>{"r2", "r3", "r4"});
 }
 
@@ -1778,6 +1789,25 @@ TEST_CASE("an unrecorded erasure survives a restore although the backup's clock 
   CHECK(site.database()->readers().follows_of(ReaderId::trusted("r1"), 10)->empty());
 }
 
+TEST_CASE("a tombstone does not replace the later time at which its erasure was recorded", "[backup]") {
+  BackupSite site;
+  populate(site);
+  const std::string hash = erasure_hashes().erasure(ReaderId::trusted("not in the backup"));
+  REQUIRE(site.back_up());
+  const UnixSeconds recorded = wall_now();
+  redis::Pipeline accept;
+  accept.add("SET", site.keys().tombstone(hash), unix_s(recorded - seconds{5}), "EX", 5000);
+  REQUIRE(site.redis_there.call(accept));
+  site.record([&](database::Database& database) { REQUIRE(database.put_erasure(hash, recorded)); });
+  REQUIRE(site.restore(site.path("backup"), true, {}, false) == 0);
+  // Backups list the later time, and with it they show that they hold nothing from before.
+  const auto erasures = site.database()->erasures_since(UnixSeconds{});
+  REQUIRE(erasures);
+  const auto found = std::ranges::find(*erasures, hash, &database::Database::Erasure::reader);
+  REQUIRE(found != erasures->end());
+  CHECK(unix_s(found->at) == unix_s(recorded));
+}
+
 namespace {
 
 // Random steps with a model: which readers must be absent, and since which backups the current
@@ -1837,6 +1867,18 @@ struct ErasureModel : BackupSite {
       if (is_recorded) REQUIRE(database.put_erasure(hashes.erasure(reader), wall_now()));
     });
     erased.insert(reader.str());
+    if (!is_recorded) tombstones.insert(reader.str());
+  }
+
+  // After a restore the database lists the erasures, which copies made before it do not.
+  void expire_tombstones() {
+    for (const std::string& each : tombstones) {
+      redis::Pipeline remove;
+      remove.add("DEL", keys().tombstone(hashes.erasure(ReaderId::trusted(each))));
+      call(remove);
+      for (Saved& copy : copies) copy.erased.erase(each);
+    }
+    tombstones.clear();
   }
 
   void make_backup() {
@@ -1899,6 +1941,7 @@ struct ErasureModel : BackupSite {
       INFO(each << " of " << backup.path);
       if (!erased.contains(each) && !was_ever_erased(each)) CHECK(after.contains(each));
     }
+    if (below(2) > 0) expire_tombstones();
     // Accepted: those who are back must be erased again.
     if (!is_known) {
       for (const std::string& each : after) erased.erase(each);
@@ -1935,7 +1978,7 @@ struct ErasureModel : BackupSite {
   std::mt19937 random;
   const readers::ReaderPseudonyms hashes = erasure_hashes();
   int count = 0, saved = 0;
-  std::set<std::string> erased, ever_erased;
+  std::set<std::string> erased, ever_erased, tombstones;
   std::set<std::string> marks;  // backups since which the current database has recorded all erasures
   std::vector<Saved> backups, copies;
 };
@@ -1962,6 +2005,11 @@ TEST_CASE("a restore that cannot know later erasures changes nothing unless it i
   REQUIRE(to.redis_there.call(marker));
   const auto before = to.key_contents();
   CHECK(to.restore(from.path("backup"), true, {}, false) == kExitUnknownErasures);
+  CHECK(to.key_contents() == before);
+  CHECK_FALSE(std::filesystem::exists(to.settings.recorder.database));
+  // A file that names no reader does not state which readers were erased.
+  write_to(to.path("erased"), GENERATE("", "\n\n"));
+  CHECK(to.restore(from.path("backup"), true, to.path("erased"), false) == kExitUnknownErasures);
   CHECK(to.key_contents() == before);
   CHECK_FALSE(std::filesystem::exists(to.settings.recorder.database));
   const bool by_file = GENERATE(false, true);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -109,6 +110,8 @@ class Restorer {
   }
 
  private:
+  using KnownTimes = std::set<std::pair<std::string, UnixSeconds>>;  // of readers' erasures and merges
+
   const std::string& database_path() const { return settings_.recorder.database; }
   std::string temporary_path() const { return database_path() + ".restoring"; }
   std::string backup_path(std::string_view name) const { return (fs::path(options_.folder) / name).string(); }
@@ -303,8 +306,9 @@ class Restorer {
   }
 
   // Copies the database next to its final path and migrates it to this version. The copy lists all
-  // erasures and merges that the current database lists, so that they survive any sequence of
-  // restores. It has recorded no others, so its backup ids are those of the current database.
+  // erasures and merges that the current database lists, and the erasures that it does not list
+  // yet, so that they survive any sequence of restores. It has recorded no others, so its backup
+  // ids are those of the current database.
   Result<void> copy_database() {
     if (auto ok = remove_temporary(); !ok) return ok;
     if (auto ok = copy_file(backup_path(kDatabaseName), temporary_path()); !ok) return ok;
@@ -320,7 +324,7 @@ class Restorer {
     FRESHET_TRY(listed, (*migrated)->erasures_since(UnixSeconds{}));
     FRESHET_TRY(merges, (*migrated)->merges());
     // The backup holds nothing that these readers left before these times.
-    std::set<std::pair<std::string, UnixSeconds>> known;
+    KnownTimes known;
     for (const auto& each : *listed) known.emplace(each.reader, each.at);
     for (const auto& each : *merges) known.emplace(each.from, each.at);
     // All others were made after the backup, whatever the clocks said.
@@ -330,19 +334,39 @@ class Restorer {
       erasures_.pseudonyms.insert(each.reader);
       if (auto ok = (*migrated)->put_erasure(each.reader, each.at); !ok) return ok;
     }
-    for (const auto& each : recorded_merges_) {
-      if (auto ok = (*migrated)->put_merge(each); !ok) return ok;
-    }
+    if (auto ok = put_unrecorded_erasures(**migrated, known); !ok) return ok;
     if (auto ok = (*migrated)->set_backup_ids(current_backup_ids_); !ok) return ok;
     if (auto ok = (*migrated)->commit(); !ok) return ok;
-    for (const database::Database::Erasure& erasure : unrecorded_erasures_) {
-      FRESHET_TRY(merged, (*migrated)->merges_into(erasure.reader));
+    return (*migrated)->truncate_wal();
+  }
+
+  // Also puts the recorded merges, all in order of time, because an erasure covers the merges made
+  // before it. Tombstones expire, and their jobs' stream entries are replaced.
+  Result<void> put_unrecorded_erasures(database::Database& copy, const KnownTimes& known) {
+    FRESHET_TRY(listed, copy.erasures_since(UnixSeconds{}));
+    std::map<std::string, UnixSeconds> recorded;
+    for (auto& each : *listed) recorded.emplace(std::move(each.reader), each.at);
+    std::ranges::sort(unrecorded_erasures_, {}, &database::Database::Erasure::at);
+    auto merge = recorded_merges_.begin();
+    const auto put_merges_until = [&](UnixSeconds at) -> Result<void> {
+      for (; merge != recorded_merges_.end() && merge->at <= at; ++merge) {
+        if (auto ok = copy.put_merge(*merge); !ok) return ok;
+      }
+      return {};
+    };
+    for (const auto& erasure : unrecorded_erasures_) {
+      if (auto ok = put_merges_until(erasure.at); !ok) return ok;
+      FRESHET_TRY(merged, copy.merges_into(erasure.reader));
       for (const auto& each : *merged) {
         if (each.at <= erasure.at && (each.at >= manifest_.began || !known.contains({each.from, each.at})))
           erasures_.pseudonyms.insert(each.from);
       }
+      const UnixSeconds at = std::min(erasure.at, wall_now());  // of named readers: now
+      if (const auto found = recorded.find(erasure.reader); found != recorded.end() && found->second >= at)
+        continue;
+      if (auto ok = copy.put_erasure(erasure.reader, at); !ok) return ok;
     }
-    return (*migrated)->truncate_wal();
+    return put_merges_until(UnixSeconds::max());
   }
 
   // Only the database that the backup is of lists the erasures made after it. An earlier copy of it
@@ -353,7 +377,7 @@ class Restorer {
         manifest_.id ? std::ranges::count(current_backup_ids_, *manifest_.id) > 0
                      : current_identity_ == backup_identity_ && current_token_ >= backup_token_;
     knows_erasures_ = hashes_.erasure && is_later_state;
-    if (knows_erasures_ || !options_.erase.empty() || options_.accept_unknown_erasures) return {};
+    if (knows_erasures_ || !erasures_.readers.empty() || options_.accept_unknown_erasures) return {};
     if (auto ok = remove_temporary(); !ok) return ok;
     return fail(
         ErrorCode::kConflict, kUnknownErasures, {},

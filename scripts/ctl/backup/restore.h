@@ -16,16 +16,18 @@ struct RestoreOptions {
   std::string folder;
   // Delete the current contents of Redis and the database, also those of an earlier schema.
   bool replace = false;
-  std::string erase;  // file of reader ids, one per line, erased before the service can show them
+  // File of reader ids, one per line, erased before the service can show them. If it names any, it
+  // states all erasures that the database does not know.
+  std::string erase;
   bool accept_unknown_erasures = false;
   bool json = false;
   bool quiet = false;
 };
 
-// Exit status when erasures made after the backup are not known here, and neither
-// RestoreOptions::erase nor accept_unknown_erasures is given: the database that was backed up,
-// which lists them, or identity.salt_file is missing, or the database is an earlier copy. Nothing
-// has been changed.
+// Exit status when erasures made after the backup are not known here, RestoreOptions::erase names
+// no reader, and accept_unknown_erasures is not given: the database that was backed up, which lists
+// them, or identity.salt_file is missing, or the database is an earlier copy. Nothing has been
+// changed.
 inline constexpr int kExitUnknownErasures = 3;
 
 // Errors before anything is changed: those of verify_backup(); kConflict "service_running",

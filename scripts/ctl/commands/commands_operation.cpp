@@ -88,7 +88,7 @@ CommandAction restore_command(CLI::App& app) {
   auto options = std::make_shared<RestoreOptions>();
   app.add_option("FOLDER", options->folder, "a backup")->required();
   app.add_flag("--replace", options->replace, "delete what Redis and the database hold now");
-  app.add_option("--erase", options->erase, "file of readers erased after the backup, one id per line")
+  app.add_option("--erase", options->erase, "file of all readers erased after the backup, one id per line")
       ->type_name("FILE");
   app.add_flag("--accept-unknown-erasures", options->accept_unknown_erasures,
                "restore although readers erased after the backup are not known; erase them again afterwards");
