@@ -22,6 +22,7 @@ class Limits(Case):
                                   ("freshet-public.conf", "#real_ip_header", "real_ip_header"),
                                   ("freshet-http.conf", "zone=freshet_reads:8m rate=100r/s", "zone=freshet_reads:8m rate=1r/m"),
                                   ("freshet-http.conf", "zone=freshet_writes:8m rate=50r/s", "zone=freshet_writes:8m rate=1r/m"),
+                                  ("freshet-http.conf", "zone=freshet_network_requests:8m rate=400r/s", "zone=freshet_network_requests:8m rate=1r/m"),
                                   ("freshet-http.conf", "zone=freshet_crawlers:2m rate=10r/s", "zone=freshet_crawlers:2m rate=1r/m")])
         self.responder = Responder(self.nginx.socket_path)
         self.nginx.start()
@@ -91,19 +92,33 @@ class Limits(Case):
     def test_reads_are_limited_by_address_on_every_read_route(self):
         routes = [route for route in PUBLIC if route not in WRITES]
         for number, route in enumerate(routes):
-            address = {"X-Forwarded-For": f"192.0.2.{number + 1}"}
+            address = {"X-Forwarded-For": f"192.0.{number + 1}.1"}
             self.assertEqual(set(self.nginx.fetch_many(route, 201, headers=address)), {200}, route)
             reply = self.nginx.fetch(route, headers=address)
             self.assert_problem(reply, 429)
             self.assertEqual(reply.headers["Retry-After"], "1")
             self.assertEqual(self.nginx.fetch(routes[number - 1], headers=address).status, 429, "one limit for all of them")
-        self.assertEqual(self.nginx.fetch(routes[0], headers={"X-Forwarded-For": "192.0.2.100"}).status, 200)
+        self.assertEqual(self.nginx.fetch(routes[0], headers={"X-Forwarded-For": "192.0.100.1"}).status, 200)
+
+    def test_the_addresses_of_a_network_share_a_limit_on_every_route(self):
+        routes = [*PUBLIC, "/freshet.js", "/no-such-page", "/_freshet_problem"]
+        times = 801 // len(routes) + 1  # a burst of the network, and less than one of an address
+        for address, neighbour in (("203.0.113.%d", "203.0.114.1"), ("2001:db8:1:%d::1", "2001:db8:2::1"), ("::ffff:198.51.100.%d", "198.51.101.1")):
+            statuses = []
+            for number, route in enumerate(routes):
+                statuses += self.nginx.fetch_many(route, times, headers={"X-Forwarded-For": address % number})
+            self.assertEqual(statuses.index(429), 801, address)
+            for route in routes:
+                reply = self.nginx.fetch(route, headers={"X-Forwarded-For": address % 99})
+                self.assert_problem(reply, 429)
+                self.assertIn(self.nginx.fetch(route, headers={"X-Forwarded-For": neighbour}).status, (200, 404), route)
+            self.assertEqual(self.nginx.fetch(routes[0], headers={"X-Forwarded-For": (address % 99).replace("::ffff:", "")}).status, 429)
 
     def test_errors_and_pages_are_limited_like_reads_and_a_429_closes_the_connection(self):
         requests = [("GET", "/freshet.js", 200), ("GET", "/", 404), ("GET", "/no-such-page", 404), ("POST", "/freshet.js", 405), ("GET", "/api/no-such-route", 404),
                     ("GET", "/_freshet_problem", 404), ("PUT", "/api/follows", 403), ("GET", "/api/feed", 200)]
         for number, (method, path, status) in enumerate(requests):
-            data = f"{method} {path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 198.51.100.{number + 1}\r\n\r\n".encode()
+            data = f"{method} {path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 198.51.{number + 1}.1\r\n\r\n".encode()
             statuses = []
             for first in (0, 50, 100, 150):
                 statuses += self._pipeline(data * 50)[0]
