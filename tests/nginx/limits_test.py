@@ -335,6 +335,23 @@ class PendingBodies(Case):
             responder.close()
             nginx.stop()
 
+    def test_a_429_of_http2_does_not_end_the_connection(self):
+        """OPERATIONS.md says so; keepalive_requests ends it."""
+        nginx = Nginx(site="server { listen %s http2; include /etc/nginx/freshet/freshet-locations.conf; }")
+        responder = Responder(nginx.socket_path)
+        nginx.start()
+        client = Http2(nginx, "127.66.0.1")
+        self.held.append(client)
+        try:
+            statuses = []
+            while statuses.count(429) < 20 and len(statuses) < 5000:
+                statuses += client.statuses_until(client.send("HEAD", "/api/feed", {}, end=True))
+            self.assertEqual(set(statuses[:200]), {200})
+            self.assertEqual(statuses.count(429), 20)
+        finally:
+            responder.close()
+            nginx.stop()
+
     def test_concurrent_requests_to_the_internal_server_are_limited(self):
         for _ in range(4):
             self.held.append(self.nginx.connect(internal=True))
