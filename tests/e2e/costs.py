@@ -159,7 +159,7 @@ def format_duration(seconds):
 
 
 def row(operation, cost):
-    bucket = f"`limits.{operation.bucket}_rate`" if operation.bucket else "nginx's rate limit per address"
+    bucket = f"`limits.{operation.bucket}_rate`" if operation.bucket else "nginx's rate limits per address and network"
     if "unknown" in operation.label:
         bucket += ", 100 articles per network and day"
     if operation.name == "eraseVisitor":

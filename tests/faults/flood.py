@@ -3,11 +3,13 @@
 
     flood.py HOST PORT KIND ADDRESS…
 
-Keeps CONNECTIONS connections busy, spread over the source addresses, until SIGTERM; then prints what happened to them
-as JSON. KIND: a name in KINDS, or "mixed" for a random one on each connection.
+Keeps CONNECTIONS connections busy until SIGTERM, each from the next of the source addresses; then prints what happened
+to them as JSON. KIND: a name in KINDS, or "mixed" for a random one on each connection. ADDRESS=PREFIX is a proxy that
+nginx trusts: each connection forwards requests of the next /64 of the IPv6 /48.
 """
 
 import collections
+import itertools
 import json
 import random
 import re
@@ -59,20 +61,23 @@ KINDS = {
 class Sender:
     """One connection. `replies`: number of replies so far."""
 
-    def __init__(self, flood, address):
-        self._flood, self._address = flood, address
+    def __init__(self, flood):
+        self._flood = flood
         self._open()
 
     def _open(self):
         kind = self._flood.kind
+        address, client = next(self._flood.sources)
         self._payload = KINDS[random.choice(list(KINDS)) if kind == "mixed" else kind]
+        if client:
+            self._payload = self._payload.replace(b"\r\nHost:", f"\r\nX-Forwarded-For: {client}\r\nHost:".encode())
         self._expected = self._payload.count(b" HTTP/1.1\r\n")
         self._unsent, self._tail, self.replies, self._of_batch, self._refused = memoryview(self._payload), b"", 0, 0, False
         self._socket = socket.socket()
         self._socket.setblocking(False)
         # The next connection must not wait for the port of an earlier one.
         self._socket.setsockopt(socket.IPPROTO_IP, 24, 1)  # IP_BIND_ADDRESS_NO_PORT
-        self._socket.bind((self._address, 0))
+        self._socket.bind((address, 0))
         self._socket.connect_ex(self._flood.target)
         self._flood.selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE, self)
 
@@ -121,20 +126,27 @@ class Sender:
         return True
 
 
+def sources(addresses):
+    """(address, forwarded client or None) of each connection."""
+    for number, text in enumerate(itertools.cycle(addresses)):
+        address, _, prefix = text.partition("=")
+        yield address, f"{prefix}:{number % 65536:x}::1" if prefix else None
+
+
 class Flood:
-    def __init__(self, target, kind):
-        self.target, self.kind, self.selector = target, kind, selectors.EpollSelector()
+    def __init__(self, target, kind, addresses):
+        self.target, self.kind, self.sources, self.selector = target, kind, sources(addresses), selectors.EpollSelector()
         self.statuses, self.connections, self.most_replies, self.after_refusal = collections.Counter(), 0, 0, 0
 
     def closed(self, replies):
         self.connections += 1
         self.most_replies = max(self.most_replies, replies)
 
-    def run(self, addresses):
+    def run(self):
         stopped = []
         signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-        for number in range(CONNECTIONS):
-            Sender(self, addresses[number % len(addresses)])
+        for _ in range(CONNECTIONS):
+            Sender(self)
         print("started", flush=True)
         while not stopped:
             for key, events in self.selector.select(0.1):
@@ -145,4 +157,4 @@ class Flood:
 
 
 if __name__ == "__main__":
-    Flood((sys.argv[1], int(sys.argv[2])), sys.argv[3]).run(sys.argv[4:])
+    Flood((sys.argv[1], int(sys.argv[2])), sys.argv[3], sys.argv[4:]).run()

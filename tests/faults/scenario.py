@@ -79,9 +79,9 @@ class Run:
     def report(self, text, met=True, safety=False):
         self.figures.append(Figure(text, met, safety))
 
-    def expect_at_most(self, what, value, limit, unit="ms"):
-        """Reports a value with a performance target."""
-        self.report(f"{what} {value:.3g} {unit}" + ("" if value <= limit else f" (target {limit:g})"), value <= limit)
+    def expect_at_most(self, what, value, limit, unit="ms", safety=False):
+        """Reports a value with a performance target, or with a guarantee (safety)."""
+        self.report(f"{what} {value:.3g} {unit}" + ("" if value <= limit else f" (target {limit:g})"), value <= limit, safety)
 
     def expect_none(self, what, count, examples=()):
         """Reports a count that a guarantee requires to be 0; prints some examples if it is not."""

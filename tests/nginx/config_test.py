@@ -163,6 +163,14 @@ class Config(unittest.TestCase):
             limits = {tuple(limit.arguments) for limit in enclosing.own("limit_conn")}
             self.assertEqual(limits, {("freshet_address", "128"), ("freshet_networks", "512"), ("freshet_bodies", "16"), ("freshet_body_networks", "64")}, block)
 
+    def test_every_limit_of_an_addresss_requests_has_one_of_its_network(self):
+        zones = {block.arguments[1]: block.arguments for block in self.named("limit_req_zone")}
+        self.assertEqual(zones["zone=freshet_network_requests:8m"], ["$freshet_network", "zone=freshet_network_requests:8m", "rate=400r/s"])
+        blocks = [block for block in self.blocks if block.own("limit_req")]
+        self.assertGreater(len(blocks), 4)
+        for block in blocks:
+            self.assertIn(["zone=freshet_network_requests", "burst=800", "nodelay"], [limit.arguments for limit in block.own("limit_req")], block)
+
     def test_there_are_descriptors_for_every_connection_and_its_upstream(self):
         connections, files = (int(self.named(name)[0].arguments[0]) for name in ("worker_connections", "worker_rlimit_nofile"))
         self.assertGreaterEqual(connections, 16384)
