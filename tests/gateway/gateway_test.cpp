@@ -73,7 +73,7 @@ class Fixture {
     thread_.run_on_loop([&] {
       gateway_ = std::make_unique<Gateway>(
           thread_.loop(), std::move(options), [this](Request& q, Response& r) { return answer(q, r); },
-          [this](const Request& request, gateway::RefusalReason why, Response& response) {
+          [](const Request& request, gateway::RefusalReason why, Response& response) {
             response.status = 503;
             response.body = why == gateway::RefusalReason::kOverloaded
                                 ? "overloaded"
