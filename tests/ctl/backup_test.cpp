@@ -1101,13 +1101,13 @@ TEST_CASE("a backup that the server cannot load is refused before anything is de
   const std::string database = bytes_of(to.path("freshet.db"));
   const auto refused = to.restore(from.path("bad"), true);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "backup_not_loadable");
-  INFO(refused.error().detail);
+  CHECK(error_of(refused).reason == "backup_not_loadable");
+  INFO(error_of(refused).detail);
   redis::Pipeline info;
   info.add("INFO", "server");
   const std::string server = redis::server_name(to.redis_there.call(info)->front().text());
-  CHECK(refused.error().detail.starts_with(server + " cannot load this backup of Redis 7.0.15: "));
-  CHECK(refused.error().detail.find("Nothing was deleted") != std::string::npos);
+  CHECK(error_of(refused).detail.starts_with(server + " cannot load this backup of Redis 7.0.15: "));
+  CHECK(error_of(refused).detail.find("Nothing was deleted") != std::string::npos);
   CHECK(to.key_contents() == keys);
   CHECK(bytes_of(to.path("freshet.db")) == database);
   CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));
@@ -1133,11 +1133,11 @@ TEST_CASE("a backup that needs more than maxmemory is refused before anything is
   limit_to(size / 2 - 1);
   const auto refused = to.restore(from.path("backup"), true);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "maxmemory_too_small");
-  INFO(refused.error().detail);
+  CHECK(error_of(refused).reason == "maxmemory_too_small");
+  INFO(error_of(refused).detail);
   for (const std::uintmax_t number : {size, size / 2 - 1})
-    CHECK(refused.error().detail.find(fmt::format(" {} bytes", number)) != std::string::npos);
-  CHECK(refused.error().detail.ends_with("Nothing was changed"));
+    CHECK(error_of(refused).detail.find(fmt::format(" {} bytes", number)) != std::string::npos);
+  CHECK(error_of(refused).detail.ends_with("Nothing was changed"));
   CHECK(to.key_contents() == keys);
   CHECK(bytes_of(to.path("freshet.db")) == database);
   CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));
@@ -1183,12 +1183,12 @@ TEST_CASE("a restore with an account that lacks a right is refused before anythi
   to.target.redis_user = service + ":" + to.path("password");
   const auto refused = to.restore(from.path("backup"), true);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "account_lacks_rights");
-  INFO(refused.error().detail);
-  CHECK(refused.error().detail.starts_with("Redis at " + redis::to_string(to.own_server.endpoint())));
+  CHECK(error_of(refused).reason == "account_lacks_rights");
+  INFO(error_of(refused).detail);
+  CHECK(error_of(refused).detail.starts_with("Redis at " + redis::to_string(to.own_server.endpoint())));
   for (const char* const text :
        {"the account freshet lacks", "PEXPIREAT", "--redis-user", "Nothing was changed"})
-    CHECK(refused.error().detail.find(text) != std::string::npos);
+    CHECK(error_of(refused).detail.find(text) != std::string::npos);
   CHECK(is_unchanged());
   // Each right of the operator's account is missed before the old data is deleted, or not at all.
   to.target.redis_user = operator_account + ":" + to.path("password");
@@ -1412,7 +1412,7 @@ TEST_CASE("a filter of RedisBloom is saved and restored in chunks", "[backup]") 
   CHECK((*replies)[1001].integer().value() > 4000);
   const auto refused = without.restore(from.path("backup"), true);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().detail.find("BF.LOADCHUNK") != std::string::npos);
+  CHECK(error_of(refused).detail.find("BF.LOADCHUNK") != std::string::npos);
   CHECK(without.database()->item_count() == 50);
 }
 

@@ -77,7 +77,7 @@ TEST_CASE("a service that does not answer is an error that says why", "[status]"
     const OneReply server(listen_loopback(port), record(kStdout, "half"));
     const auto refused = fastcgi_get("127.0.0.1:" + std::to_string(port), "/", kTimeout);
     REQUIRE_FALSE(refused);
-    CHECK(refused.error().detail.find("listen.allowed_clients must contain this client") !=
+    CHECK(error_of(refused).detail.find("listen.allowed_clients must contain this client") !=
           std::string::npos);
   }
   const std::string closed = "127.0.0.1:" + std::to_string(port);

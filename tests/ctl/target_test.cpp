@@ -45,5 +45,5 @@ TEST_CASE("an installed configuration that cannot be read is an error that names
     fs::create_symlink("loop", directory.path() / "loop");  // not even root can look into it
   const auto settings = load_settings(target);
   REQUIRE_FALSE(settings);
-  CHECK(settings.error().detail.starts_with(target.default_config + ":1: cannot be read: "));
+  CHECK(error_of(settings).detail.starts_with(target.default_config + ":1: cannot be read: "));
 }

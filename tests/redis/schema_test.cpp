@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/error_of.h"
+
 using namespace freshet::redis;
 
 namespace {
@@ -33,9 +35,9 @@ TEST_CASE("a Redis before 7.0 is rejected with what is needed", "[schema]") {
     INFO(old);
     const auto checked = check_server_version(info_of(std::string("redis_version:") + old + "\r\n"));
     REQUIRE_FALSE(checked);
-    CHECK(checked.error().reason == "redis_too_old");
-    CHECK(checked.error().detail.starts_with("Redis " + std::string(old) + " lacks "));
-    CHECK(checked.error().detail.ends_with("needs Redis 7.0 or later, or Valkey"));
+    CHECK(freshet::test::error_of(checked).reason == "redis_too_old");
+    CHECK(freshet::test::error_of(checked).detail.starts_with("Redis " + std::string(old) + " lacks "));
+    CHECK(freshet::test::error_of(checked).detail.ends_with("needs Redis 7.0 or later, or Valkey"));
   }
   for (const char* const good : {"7.0.0", "8.0.2", "10.1", "7"}) {
     INFO(good);

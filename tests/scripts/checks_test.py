@@ -184,7 +184,8 @@ class Results(unittest.TestCase):
             for name in names:
                 if name.endswith((".cpp", ".h")):
                     with open(os.path.join(folder, name), encoding="utf-8") as file:
-                        found += [f"{name}: {line.strip()}" for line in file if re.search(r"(?<!->front\()(?<!unused\()\)\.error\(\)", line)]
+                        found += [f"{name}: {line.strip()}" for line in file if re.search(r"(?<!->front\()(?<!unused\()\)\.error\(\)", line)
+                                  or (re.search(r"(CHECK|REQUIRE|INFO)\w*\(.*\w\.error\(\)\.", line) and not re.search(r" \? | \|\| | && |if \(!", line))]
         self.assertEqual(found, [], "use error_of()")
 
 
