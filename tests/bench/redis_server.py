@@ -30,7 +30,7 @@ class RedisServer:
         config = os.path.join(directory, "redis.conf")
         with open(config, "w", encoding="utf-8") as file:
             file.write(CONFIG.format(directory=directory))
-        self.server = Server("redis-server", [os.environ.get("FRESHET_REDIS_SERVER") or "redis-server", config], os.path.join(directory, "redis.log"))
+        self.server = Server("redis-server", ["redis-server", config], os.path.join(directory, "redis.log"))
         self.server.wait_for(self.socket_path)
         self.client = redis.Redis(unix_socket_path=self.socket_path)
 
