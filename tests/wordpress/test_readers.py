@@ -330,6 +330,7 @@ def test_feeds_have_no_lists_and_scripts_keep_their_attributes(site):
 
 @pytest.mark.skipif(not os.path.exists(f"{ROOT}/tests/browser/node_modules"), reason="npm packages are missing; ./scripts/deps test")
 def test_in_chromium(site):
+    site.add_user("vera")
     done = subprocess.run(["node", "--test", "--test-reporter", "spec", f"{ROOT}/tests/wordpress/readers.test.mjs"], text=True, capture_output=True, timeout=280, check=False,
                           env=os.environ | {"WORDPRESS": site.base, "WORDPRESS_PASSWORD": __import__("wordpress_site").PASSWORD})
     assert done.returncode == 0, done.stdout + done.stderr
