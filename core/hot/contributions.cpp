@@ -1,6 +1,7 @@
 #include "core/hot/contributions.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
