@@ -7,6 +7,7 @@
 #include <catch2/catch_version_macros.hpp>
 #include <catch2/generators/catch_generators_all.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <catch2/matchers/catch_matchers_vector.hpp>
 
 using Catch::Approx;
 
