@@ -1,6 +1,6 @@
 // Two readers in Chromium, one of them logged in: what they read moves the lists on the page and leaves their recommendations.
 // Run by test_readers.py, with a site: WORDPRESS is its address, WORDPRESS_PASSWORD the password of the administrator and of
-// the subscriber "vera". Nobody is recommended their own posts, so the administrator, who writes them, only does that.
+// the subscriber "vera". The administrator writes all posts, and authors are not recommended their own.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { countLayoutShifts, eventually, openWindow, test } from "../browser/instance.mjs";
