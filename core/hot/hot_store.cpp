@@ -69,6 +69,12 @@ int RedisHotStore::unknown_item_policy(const EventAdmission& admission) const {
   return settings_.items_unknown == "count" ? 2 : 3;
 }
 
+// Call if a counting script failed: it may have counted although its reply was lost.
+void RedisHotStore::reread_if_lost(const ItemId& item, const Error& error) {
+  if (error.code == ErrorCode::kUnknownOutcome && !is_invisible_alias(item.view()))
+    writers_.rank_updater.reread(item.str());
+}
+
 template <class Event>
 Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Event& event) {
   if (!is_invisible_alias(event.item.view())) writers_.rank_updater.mark_in_flight(event.item.view());
@@ -79,8 +85,7 @@ Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Event& event) {
     const Pipeline command = count_command(event, day);
     auto replies = co_await redis_.run(command);
     if (!replies) {
-      if (replies.error().code == ErrorCode::kUnknownOutcome && !is_invisible_alias(event.item.view()))
-        writers_.rank_updater.reread(event.item.str());
+      reread_if_lost(event.item, replies.error());
       co_return tl::unexpected(replies.error());
     }
     const std::string_view error = replies->front().error();
@@ -94,7 +99,11 @@ Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Event& event) {
     }
     if (!redis::has_code(error, redis::script_code::kUnverified)) co_return std::move(replies->front());
     Pipeline unlisted_call = unlisted_command(event, false);
-    FRESHET_CO_TRY(unlisted_replies, co_await redis_.run(unlisted_call));
+    auto unlisted_replies = co_await redis_.run(unlisted_call);
+    if (!unlisted_replies) {
+      reread_if_lost(event.item, unlisted_replies.error());
+      co_return tl::unexpected(unlisted_replies.error());
+    }
     if (unlisted_replies->front().text() == redis::script_code::kCreates) {
       FRESHET_CO_TRY(allowed, co_await check_unverified_quota(event.item.view(), event.admission));
       unlisted_call = unlisted_command(event, true);

@@ -187,30 +187,32 @@ void RankUpdater::flush() {
     const auto is_refused = [](const Reply& each) {
       return each.is_error() && is_unavailable(redis::classify(each.error()));
     };
-    if (std::ranges::all_of(replies, is_refused)) return keep(std::move(*sent));  // or no replies
-    if (std::ranges::none_of(replies, is_refused)) return;
-    for (const auto& of_model : *sent)
-      for (const RankWrite& each : of_model) reread(each.id);
+    if (std::ranges::all_of(replies, is_refused)) keep(std::move(*sent));  // or no replies
   });
   if (!is_queued) keep(std::move(*sent));
 }
 
 void RankUpdater::reread(std::string id) {
-  if (reread_.size() + being_reread_.size() >= kMaxEntries) return;
+  if (reread_.size() >= kMaxEntries) return;
   mark_in_flight(id);
-  reread_.insert(std::move(id));
+  reread_.insert_or_assign(std::move(id), kRereads);
 }
 
 std::vector<std::string> RankUpdater::begin_reread() {
-  being_reread_.merge(reread_);
-  reread_.clear();
-  for (const std::string& each : being_reread_) mark_in_flight(each);
-  return {being_reread_.begin(), being_reread_.end()};
+  std::vector<std::string> ids;
+  for (auto& [id, remaining] : reread_) {
+    mark_in_flight(id);
+    --remaining;
+    ids.push_back(id);
+  }
+  return ids;
 }
 
 void RankUpdater::end_reread(bool succeeded) {
-  if (!succeeded) reread_.merge(being_reread_);
-  being_reread_.clear();
+  if (succeeded)
+    std::erase_if(reread_, [](const auto& each) { return each.second <= 0; });
+  else
+    for (auto& [id, remaining] : reread_) remaining = kRereads;
 }
 
 // Old writes are lost: the article's next event or rank maintenance repeats them. They must not be
