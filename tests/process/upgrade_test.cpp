@@ -147,7 +147,8 @@ TEST_CASE("repeated upgrades under load lose no request and leak no descriptors"
   CHECK(load.failed() == 0);
   CHECK(watch.failed() == 0);
   CHECK(watch.served() > 0);
-  CHECK(open_fd_count(service.main_pid()) == open);
+  // A master may have one more for a moment; a leak would be of eight.
+  CHECK(eventually([&] { return open_fd_count(service.main_pid()) <= open; }));
   CHECK(service.count_events("recorder-events", "second") == 0);  // never two recorders
   CHECK(service.count_events("recorder-events", "listens") == 0);
   CHECK(service.count_events("status-events", "listens") == 0);
