@@ -11,7 +11,7 @@ Task<void> RankMaintenance::run() {
   const auto outdated = co_await hot::outdated_ranks(sources_.redis, sources_.settings, sources_.keys);
   if (outdated && !outdated->empty()) co_await rebuild_ranks(*outdated);
   for (;;) {
-    co_await rank_reread_articles();
+    co_await rank_articles_again();
     co_await wait_one_second();
     (void)co_await hot::run_rank_maintenance(sources_.bulk, sources_.settings, sources_.keys);
   }
@@ -23,13 +23,13 @@ Task<void> RankMaintenance::wait_one_second() {
   co_await elapsed.wait();
 }
 
-Task<void> RankMaintenance::rank_reread_articles() {
-  for (std::string& id : sources_.take_crash_journals()) sources_.rank_updater.reread(std::move(id));
-  const std::vector<std::string> ids = sources_.rank_updater.begin_reread();
+Task<void> RankMaintenance::rank_articles_again() {
+  for (std::string& id : sources_.take_crash_journals()) sources_.rank_updater.rank_again(std::move(id));
+  const std::vector<std::string> ids = sources_.rank_updater.begin_rank_again();
   if (ids.empty()) co_return;
   const auto placed = co_await hot::rank_articles(sources_.bulk, ids, sources_.settings, sources_.keys);
-  sources_.rank_updater.end_reread(placed.has_value());
-  if (placed) log::notice("articles_reread", {{"articles", std::to_string(ids.size())}});
+  sources_.rank_updater.end_rank_again(placed.has_value());
+  if (placed) log::notice("articles_ranked_again", {{"articles", std::to_string(ids.size())}});
 }
 
 Task<void> RankMaintenance::rebuild_ranks(const hot::ModelList& models) {

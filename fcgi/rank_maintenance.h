@@ -39,7 +39,7 @@ class RankMaintenance {
 
  private:
   Task<void> rebuild_ranks(const hot::ModelList& models);
-  Task<void> rank_reread_articles();
+  Task<void> rank_articles_again();
   Task<void> wait_one_second();
 
   Sources sources_;

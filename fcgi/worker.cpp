@@ -68,7 +68,8 @@ class WorkerProcess {
         heartbeat_timer_(services.loop),
         recycle_policy_(settings_.pool, random_jitter(), Clock::now()) {
     // The slot's previous worker may have been killed.
-    for (std::string& id : services.slot.crash_journal.drain()) services.rank_updater.reread(std::move(id));
+    for (std::string& id : services.slot.crash_journal.drain())
+      services.rank_updater.rank_again(std::move(id));
   }
 
   int run() {

@@ -70,9 +70,9 @@ int RedisHotStore::unknown_item_policy(const EventAdmission& admission) const {
 }
 
 // Call if a counting script failed: it may have counted although its reply was lost.
-void RedisHotStore::reread_if_lost(const ItemId& item, const Error& error) {
+void RedisHotStore::rank_again_if_lost(const ItemId& item, const Error& error) {
   if (error.code == ErrorCode::kUnknownOutcome && !is_invisible_alias(item.view()))
-    writers_.rank_updater.reread(item.str());
+    writers_.rank_updater.rank_again(item.str());
 }
 
 template <class Event>
@@ -85,7 +85,7 @@ Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Event& event) {
     const Pipeline command = count_command(event, day);
     auto replies = co_await redis_.run(command);
     if (!replies) {
-      reread_if_lost(event.item, replies.error());
+      rank_again_if_lost(event.item, replies.error());
       co_return tl::unexpected(replies.error());
     }
     const std::string_view error = replies->front().error();
@@ -101,7 +101,7 @@ Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Event& event) {
     Pipeline unlisted_call = unlisted_command(event, false);
     auto unlisted_replies = co_await redis_.run(unlisted_call);
     if (!unlisted_replies) {
-      reread_if_lost(event.item, unlisted_replies.error());
+      rank_again_if_lost(event.item, unlisted_replies.error());
       co_return tl::unexpected(unlisted_replies.error());
     }
     if (unlisted_replies->front().text() == redis::script_code::kCreates) {

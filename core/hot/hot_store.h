@@ -60,7 +60,7 @@ class RedisHotStore final : public HotStore {
   void update_unverified_index(std::string_view id, std::string_view reply, std::size_t is_new_field);
   // Appends what an event adds to the views model of an unlisted article (unlisted.lua).
   void append_unlisted_view(redis::Pipeline& out) const;
-  void reread_if_lost(const ItemId& item, const Error& error);
+  void rank_again_if_lost(const ItemId& item, const Error& error);
   // Runs the event's count_command(), or its unlisted_command() if the article is unlisted. The
   // latter takes one more RTT, or three more when it creates the article.
   template <class Event>

@@ -192,15 +192,15 @@ void RankUpdater::flush() {
   if (!is_queued) keep(std::move(*sent));
 }
 
-void RankUpdater::reread(std::string id) {
-  if (reread_.size() >= kMaxEntries) return;
+void RankUpdater::rank_again(std::string id) {
+  if (rank_again_.size() >= kMaxEntries) return;
   mark_in_flight(id);
-  reread_.insert_or_assign(std::move(id), kRereads);
+  rank_again_.insert_or_assign(std::move(id), kRankAgainTimes);
 }
 
-std::vector<std::string> RankUpdater::begin_reread() {
+std::vector<std::string> RankUpdater::begin_rank_again() {
   std::vector<std::string> ids;
-  for (auto& [id, remaining] : reread_) {
+  for (auto& [id, remaining] : rank_again_) {
     mark_in_flight(id);
     --remaining;
     ids.push_back(id);
@@ -208,11 +208,11 @@ std::vector<std::string> RankUpdater::begin_reread() {
   return ids;
 }
 
-void RankUpdater::end_reread(bool succeeded) {
+void RankUpdater::end_rank_again(bool succeeded) {
   if (succeeded)
-    std::erase_if(reread_, [](const auto& each) { return each.second <= 0; });
+    std::erase_if(rank_again_, [](const auto& each) { return each.second <= 0; });
   else
-    for (auto& [id, remaining] : reread_) remaining = kRereads;
+    for (auto& [id, remaining] : rank_again_) remaining = kRankAgainTimes;
 }
 
 // Old writes are lost: the article's next event or rank maintenance repeats them. They must not be

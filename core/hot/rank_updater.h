@@ -73,14 +73,14 @@ Task<Result<std::int64_t>> rank_articles(redis::Redis& redis, std::span<const st
 // of them. Keeps only the latest state of each article. What Redis has not accepted is sent again
 // until it is kMaxAge old, at most half of kMaxEntries; but in a cluster, writes that only some
 // nodes have not accepted are lost. Articles whose latest state the worker does not know are ranked
-// by rank maintenance (reread). If the worker is killed, its pending writes are lost; `journal`
+// by rank maintenance (rank_again). If the worker is killed, its pending writes are lost; `journal`
 // tells other processes which.
 class RankUpdater {
  public:
   static constexpr milliseconds kFlushInterval{250};
   static constexpr std::size_t kMaxEntries = 4096;
   static constexpr seconds kMaxAge{300};  // half of the time for which rank_update.lua keeps versions
-  static constexpr int kRereads = 2;
+  static constexpr int kRankAgainTimes = 2;
   static constexpr milliseconds kInFlightTtl{2000};  // an event's rank write is flushed sooner
 
   // All references must outlive this. Without `after` the caller must call flush(). `journal`:
@@ -93,16 +93,16 @@ class RankUpdater {
   void add(const Model& model, RankWrite write, UnixSeconds now);
   void flush();
   // Call if an event of the article may have counted although its reply was lost: rank maintenance
-  // then ranks the article by its counters, kRereads times, since Redis may not have executed the
+  // then ranks the article by its counters, kRankAgainTimes times, since Redis may not have executed the
   // script yet. Keeps kMaxEntries ids; the scan over all articles does the rest.
-  void reread(std::string id);
-  // The ids to rank now. Afterwards end_reread() says whether they were.
-  std::vector<std::string> begin_reread();
-  void end_reread(bool succeeded);
+  void rank_again(std::string id);
+  // The ids to rank now. Afterwards end_rank_again() says whether they were.
+  std::vector<std::string> begin_rank_again();
+  void end_rank_again(bool succeeded);
   // Call when the worker exits and everything has been written.
   void clear_in_flight() { in_flight_.clear(); }
   // Writes and articles to rank.
-  std::size_t pending() const { return pending_ + reread_.size(); }
+  std::size_t pending() const { return pending_ + rank_again_.size(); }
 
  private:
   void keep(RankWrites writes);
@@ -113,9 +113,9 @@ class RankUpdater {
   redis::FlushTimer timer_;
   CrashJournalWriter in_flight_;
   std::array<std::unordered_map<std::string, RankWrite>, kModels.size()> writes_;
-  std::size_t pending_ = 0;                      // of writes_
-  std::unordered_map<std::string, int> reread_;  // id → how often it is still to be ranked
-  UnixSeconds latest_event_time_{};              // latest event time
+  std::size_t pending_ = 0;                          // of writes_
+  std::unordered_map<std::string, int> rank_again_;  // id → how often it is still to be ranked
+  UnixSeconds latest_event_time_{};                  // latest event time
 };
 
 }  // namespace freshet::hot

@@ -61,7 +61,7 @@ def test_rank_updates_lost_by_killed_workers_are_replayed_by_their_successors(ow
         if time.monotonic() - began < 1.5:
             break
     wait_until(lambda: own_service.redis("ZSCORE", "hot:rank", article), "the article to be ranked")
-    wait_until(lambda: "articles_reread" in own_service.log(), "the replay in the log")
+    wait_until(lambda: "articles_ranked_again" in own_service.log(), "the replay in the log")
 
 
 def test_workers_killed_during_posts_count_each_event_once(own_service, name):

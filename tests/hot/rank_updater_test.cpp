@@ -174,11 +174,11 @@ TEST_CASE_METHOD(RankFixture, "an article whose report counted although the repl
   CHECK_FALSE(rank_score("a"));
   CHECK(updater.pending() == 1);
   for (const bool succeeded : {true, false, true, true}) {
-    const auto ids = updater.begin_reread();
+    const auto ids = updater.begin_rank_again();
     CHECK(ids == std::vector<std::string>{"a"});
     CHECK(updater.pending() == 1);
     REQUIRE(run_sync(hot::rank_articles(redis, ids, settings, keys())));
-    updater.end_reread(succeeded);
+    updater.end_rank_again(succeeded);
   }
   CHECK(updater.pending() == 0);
   CHECK(*rank_score("a") == expected_score("a"));
