@@ -106,6 +106,20 @@ class LossyWriteQueue final : public redis::WriteQueue {
   std::vector<redis::Pipeline> posted;
 };
 
+// A Redis that executes everything, and whose replies are lost from the call number `from` on.
+struct LostReplies final : redis::Redis {
+  LostReplies(redis::Redis& to, int first_lost) : target(to), from(first_lost) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    auto replies = co_await target.run(pipeline);
+    if (++calls < from) co_return replies;
+    co_return fail(ErrorCode::kUnknownOutcome, "redis_lost");
+  }
+  bool ready() const override { return true; }
+  redis::Redis& target;
+  const int from;
+  int calls = 0;
+};
+
 }  // namespace
 
 TEST_CASE_METHOD(RankFixture, "rank updates that Redis has not accepted are sent again", "[rank_updater]") {
@@ -158,15 +172,7 @@ TEST_CASE_METHOD(RankFixture, "rank updates that Redis has not accepted are sent
 
 TEST_CASE_METHOD(RankFixture, "an article whose report counted although the reply was lost is ranked",
                  "[rank_updater]") {
-  struct LostReplies final : redis::Redis {
-    explicit LostReplies(redis::Redis& to) : target(to) {}
-    Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-      FRESHET_CO_TRY(replies, co_await target.run(pipeline));
-      co_return fail(ErrorCode::kUnknownOutcome, "redis_lost");
-    }
-    bool ready() const override { return true; }
-    redis::Redis& target;
-  } lost(redis);
+  LostReplies lost(redis, 1);
   hot::RankUpdater& updater = deferred->rank_updater;
   hot::RedisHotStore behind(lost, {write_queue, updater, deferred->contributions, deferred->view_counts},
                             settings, keys(), [] { return "e"; });
@@ -182,6 +188,19 @@ TEST_CASE_METHOD(RankFixture, "an article whose report counted although the repl
   }
   CHECK(updater.pending() == 0);
   CHECK(*rank_score("a") == expected_score("a"));
+}
+
+TEST_CASE_METHOD(RankFixture, "an unverified article is ranked again if the reply of its script is lost",
+                 "[rank_updater]") {
+  LostReplies lost(redis, 2);
+  hot::RankUpdater& updater = deferred->rank_updater;
+  hot::RedisHotStore behind(lost, {write_queue, updater, deferred->contributions, deferred->view_counts},
+                            settings, keys(), [] { return "e"; });
+  hot::TrackEvent event = track_event("a", "v", 1000);
+  event.admission = {.network = "network", .wide_network = "wide"};
+  CHECK_FALSE(run_sync(behind.track(event)));
+  CHECK(lost.calls == 2);
+  CHECK(updater.pending() == 1);
 }
 
 TEST_CASE_METHOD(RankFixture, "a bounded number of lost rank updates is kept", "[rank_updater]") {
