@@ -93,8 +93,8 @@ class RankUpdater {
   void add(const Model& model, RankWrite write, UnixSeconds now);
   void flush();
   // Call if an event of the article may have counted although its reply was lost: rank maintenance
-  // then ranks the article by its counters, kRankAgainTimes times, since Redis may not have executed the
-  // script yet. Keeps kMaxEntries ids; the scan over all articles does the rest.
+  // then ranks the article by its counters, kRankAgainTimes times, since Redis may not have
+  // executed the script yet. Keeps kMaxEntries ids; the scan over all articles does the rest.
   void rank_again(std::string id);
   // The ids to rank now. Afterwards end_rank_again() says whether they were.
   std::vector<std::string> begin_rank_again();
