@@ -175,6 +175,17 @@ class Documents(unittest.TestCase):
             wide = [number for number, line in enumerate(source(name).split("\n"), 1) if len(line) > MAX_WIDTH and line.lstrip().startswith("#")]
             self.assertEqual(wide, [], name)
 
+    def test_the_readme_is_short_and_its_links_are_valid(self):
+        readme = source("README.md")
+        self.assertLessEqual(len(readme.splitlines()), 110)
+        self.assertEqual([line for line in readme.splitlines() if len(line) > MAX_WIDTH], [])
+        linked = re.findall(r"\]\(([^)#]+)\)", readme) + re.findall(r'(?:src|srcset)="(?!/)([^"]+)"', readme)
+        local = [link for link in linked if not link.startswith(("https://", "http://127.0.0.1"))]
+        self.assertGreaterEqual(len(local), 10)
+        self.assertEqual([link for link in local if not os.path.exists(os.path.join(ROOT, link))], [])
+        screenshots = [os.path.join(ROOT, link) for link in local if link.endswith(".png")]
+        self.assertLessEqual(sum(map(os.path.getsize, screenshots)), 400 * 1024)
+
     def test_a_decision_has_one_heading_and_twelve_lines_at_most(self):
         _, *decisions = re.split(r"^## ", source("DECISIONS.md"), flags=re.M)
         self.assertGreater(len(decisions), 40)
