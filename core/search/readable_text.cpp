@@ -39,6 +39,7 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
 
 std::string_view view_of(const xmlChar* text) { return reinterpret_cast<const char*>(text); }
 
+#if LIBXML_VERSION < 21400  // later versions do this themselves
 // Adds the semicolons that HTML's oldest entities may lack, such as "&nbsp" and "&eacute", since
 // libxml2 takes these for text without it.
 std::string complete_entities(std::string_view html) {
@@ -65,6 +66,9 @@ std::string complete_entities(std::string_view html) {
   }
   return out.append(html.substr(copied));
 }
+#else
+std::string_view complete_entities(std::string_view html) { return html; }
+#endif
 
 // Appends the readable text of HTML to a string.
 class HtmlReader {

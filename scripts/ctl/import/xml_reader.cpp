@@ -70,6 +70,8 @@ std::string attribute_value(std::string_view text) {
   return out;
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // by libxml2 2.14, without a replacement
 // An entity of HTML as one of XML's own, whose content is inserted as text.
 xmlEntity* html_entity(const xmlChar* name) {
   constexpr std::size_t kMaxBytes = 8;
@@ -88,6 +90,7 @@ xmlEntity* html_entity(const xmlChar* name) {
   entity.length = size;
   return &entity;
 }
+#pragma GCC diagnostic pop
 
 void ignore_message(void*, const char*, ...) {}
 
