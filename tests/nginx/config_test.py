@@ -232,6 +232,18 @@ class Config(unittest.TestCase):
             block = block.outer
         return block.own(name)[-1].arguments[0]
 
+    def test_every_get_of_a_worker_is_tried_again(self):
+        """Where a location has error pages of its own, it does not inherit the retry. The pixel changes data, so it is not repeated."""
+        passes = [block.outer for block in self.named("fastcgi_pass") if block.arguments == ["freshet"]]
+        passes = [location for location in passes if self._innermost(location, "fastcgi_next_upstream") != "off"]
+        self.assertGreater(len(passes), 4)
+        for location in passes:
+            block = location
+            while not block.own("error_page"):
+                block = block.outer
+            target = next(page.arguments[-1] for page in block.own("error_page") if "502" in page.arguments)
+            self.assertEqual(target, "@freshet_again", location)
+
     def _with_auth(self):
         optional = Block([], None, "")
         parse("freshet-auth.conf", optional)
