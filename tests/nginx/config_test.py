@@ -241,7 +241,7 @@ class Config(unittest.TestCase):
             block = location
             while not block.own("error_page"):
                 block = block.outer
-            target = next(page.arguments[-1] for page in block.own("error_page") if "502" in page.arguments)
+            target = next((page.arguments[-1] for page in block.own("error_page") if "502" in page.arguments), None)
             self.assertEqual(target, "@freshet_again", location)
 
     def _with_auth(self):
