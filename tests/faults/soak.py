@@ -160,7 +160,7 @@ def _report(run, service, load, injector):
 @fault("R7", "a million mixed requests, no fault", "memory grows < 5 %")
 def mixed_requests(run):
     with run.instance(long_timeouts=True) as service:
-        load, total = run.load(service, run.readers(service), connections=24), run.scale(30000, 1000000)
+        load, total = run.load(service, run.readers(service), connections=24), run.scale(15000, 1000000)
         before = Resources(service)
         with load:
             load.wait_for(total // 20, 600)

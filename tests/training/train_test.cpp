@@ -20,7 +20,7 @@ TEST_CASE("the same data gives the same bytes in any order", "[model]") {
   for (const char* algorithm : {"ease", "rp3beta", "auto"}) {
     TrainSettings settings;
     settings.algorithm = algorithm;
-    TrainingData data = make_training_data(150, 80, 8);
+    TrainingData data = make_training_data(90, 50, 6);
     REQUIRE(write_model(train_model(data, settings), directory.path() / "a"));
     std::stable_sort(data.events.begin(), data.events.end(),
                      [](const TrainingEvent& a, const TrainingEvent& b) { return a.item < b.item; });
