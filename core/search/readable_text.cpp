@@ -16,8 +16,11 @@ namespace freshet::search {
 namespace {
 
 constexpr int kMaxDepth = 256;
+#if LIBXML_VERSION < 21400
 // libxml2 compares each attribute of a tag with all before it. Names that do not fit are ignored.
+// Later versions hash the names, and stop at the first that does not fit.
 constexpr std::size_t kMaxNameBytes = 4096;
+#endif
 // md4c 0.4 copies a reference's target for each link to it. A Markdown text beyond this is read as
 // plain text.
 constexpr std::size_t kMaxLinkBytes = 4UL * 1024 * 1024;
@@ -109,7 +112,9 @@ class HtmlReader {
     if (!parser_) throw std::bad_alloc();
     htmlCtxtUseOptions(parser_.get(), HTML_PARSE_RECOVER | HTML_PARSE_NONET | HTML_PARSE_NOIMPLIED |
                                           HTML_PARSE_IGNORE_ENC | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING);
+#if LIBXML_VERSION < 21400
     xmlDictSetLimit(parser_->dict, kMaxNameBytes);
+#endif
     // Without this element, the parser starts a paragraph at each text and stops after </body>.
     feed("<" + std::string(kRoot) + ">");
   }
