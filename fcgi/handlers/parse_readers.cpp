@@ -15,7 +15,7 @@ constexpr std::string_view kNotInterested = "not_interested";
 constexpr std::array kViewKindNames{EnumName<readers::ViewKind>{"topic", readers::ViewKind::kTopic},
                                     EnumName<readers::ViewKind>{"reply", readers::ViewKind::kReply}};
 
-tl::unexpected<Error> bad_kind(std::string allowed, bool missing = false) {
+tl::unexpected<Error> bad_kind(std::string allowed, bool missing) {
   return fail(ErrorCode::kInvalid, "bad_kind", "kind", (missing ? "is missing: " : "") + std::move(allowed));
 }
 
