@@ -2,7 +2,10 @@
 
 #include <re2/re2.h>
 #include <re2/set.h>
+#include <sys/random.h>
 #include <xxhash.h>
+
+#include <cstdlib>
 
 #include "fcgi/http/crawlers_data.h"
 
@@ -37,7 +40,8 @@ struct BotMatcher::Sets {
   RE2::Set allowed{options(), RE2::UNANCHORED};
 };
 
-BotMatcher::BotMatcher(std::unique_ptr<Sets> sets) : sets_(std::move(sets)), cache_(kCacheEntries) {}
+BotMatcher::BotMatcher(std::unique_ptr<Sets> sets, std::uint64_t seed)
+    : sets_(std::move(sets)), seed_(seed), cache_(kCacheEntries) {}
 BotMatcher::BotMatcher(BotMatcher&&) noexcept = default;
 BotMatcher& BotMatcher::operator=(BotMatcher&&) noexcept = default;
 BotMatcher::~BotMatcher() = default;
@@ -53,12 +57,14 @@ Result<BotMatcher> BotMatcher::create(const std::vector<std::string>& allow) {
   if (!sets->crawlers.Compile() || !sets->allowed.Compile()) {
     return fail(ErrorCode::kInvalid, "bad_pattern", {}, "the patterns exceed the memory limit");
   }
-  return BotMatcher(std::move(sets));
+  std::uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) std::abort();
+  return BotMatcher(std::move(sets), seed);
 }
 
 bool BotMatcher::is_bot(std::string_view agent) {
   agent = agent.substr(0, kMaxAgentBytes);
-  const std::uint64_t hash = XXH3_64bits(agent.data(), agent.size()) | 1;
+  const std::uint64_t hash = XXH3_64bits_withSeed(agent.data(), agent.size(), seed_) | 1;
   std::uint64_t& cached = cache_[hash / 2 % kCacheEntries];
   if ((cached | 1) == hash) return (cached & 1) != 0;
   const bool bot = any_pattern_matches(sets_->crawlers, agent) && !any_pattern_matches(sets_->allowed, agent);

@@ -50,8 +50,10 @@ class BotMatcher {
 
  private:
   struct Sets;
-  explicit BotMatcher(std::unique_ptr<Sets> sets);
+  BotMatcher(std::unique_ptr<Sets> sets, std::uint64_t seed);
   std::unique_ptr<Sets> sets_;
+  // Random, so that nobody can choose an agent with the hash of another.
+  std::uint64_t seed_;
   // Indexed by the low bits of the agent's hash. An entry is the hash with its lowest bit replaced
   // by the result; 0 is an empty entry.
   std::vector<std::uint64_t> cache_;

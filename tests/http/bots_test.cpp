@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -143,6 +144,20 @@ TEST_CASE("the cache never returns the result of another agent, however many the
       if (!bots.is_bot("Googlebot/" + number)) FAIL("Googlebot/" << number);
     }
   }
+}
+
+TEST_CASE("an agent made to have the hash of a browser does not make it a bot", "[bots]") {
+  // Both have the XXH3_64bits hash 0xbc01396f314483a6.
+  const std::string crafted =
+      "\xb9\xfel9#\xa4K\xbem\xac"
+      "b(E\xd2oRglGooglebot/2.1 ";
+  const std::string browser =
+      "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 "
+      "Safari/537.36";
+  REQUIRE(XXH3_64bits(crafted.data(), crafted.size()) == XXH3_64bits(browser.data(), browser.size()));
+  BotMatcher bots = make_matcher();
+  CHECK(bots.is_bot(crafted));
+  CHECK_FALSE(bots.is_bot(browser));
 }
 
 TEST_CASE("every example of the public list is a bot", "[bots][corpus]") {
