@@ -26,7 +26,10 @@ BackgroundWriter::BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient>
 
 void BackgroundWriter::start() {
   redis_->on_ready_changed([this](bool ready) {
-    if (ready) wake();
+    if (ready)
+      wake();
+    else
+      spool_queue();
   });
   redis_->connect();
   schedule_scan();
@@ -161,7 +164,18 @@ Task<bool> BackgroundWriter::send_queue() {
     }
     at += each.commands.size();
   }
+  if (!replies) spool_queue();
   co_return replies.has_value();
+}
+
+// Queued writes would otherwise be sent however long Redis was unavailable, and bring back readers
+// who were erased meanwhile; a replay drops those.
+void BackgroundWriter::spool_queue() {
+  queued_commands_ = 0;
+  for (const QueuedWrite& write : std::exchange(queue_, {})) {
+    spool_or_drop(write.events);
+    if (write.on_replies) write.on_replies({});
+  }
 }
 
 void BackgroundWriter::complete(const QueuedWrite& sent, std::span<const Reply> replies) {
@@ -334,11 +348,7 @@ void BackgroundWriter::finish_drain() {
   if (!on_drained_) return;
   drain_timer_.cancel();
   scan_timer_.cancel();
-  for (const QueuedWrite& write : std::exchange(queue_, {})) {
-    spool_or_drop(write.events);
-    if (write.on_replies) write.on_replies({});
-  }
-  queued_commands_ = 0;
+  spool_queue();
   if (unspooled_events_ > 0) report_spool_recovery();
   std::exchange(on_drained_, nullptr)();
 }

@@ -3,9 +3,10 @@
 //
 // post() appends a pipeline to a bounded queue. A pump drains the queue, up to 500 commands per
 // batch. When Redis is unavailable or the queue is full, the pipeline's events are written to
-// the spool instead. In a cluster with one node down, only events whose pipeline had a command for
-// that node are spooled. When Redis answers again, spooled events are replayed through
-// BackgroundOptions::apply, including those in spools left by dead workers.
+// the spool instead, and those of the whole queue when the connection is lost. In a cluster with
+// one node down, only events whose pipeline had a command for that node are spooled. When Redis
+// answers again, spooled events are replayed through BackgroundOptions::apply, including those in
+// spools left by dead workers.
 //
 // Everything posted must be idempotent: an event whose reply is lost is applied again. Only events
 // that cannot be applied yet (NOPERM, "stream_full") stay in the spool and are retried after
@@ -92,6 +93,7 @@ class BackgroundWriter final : public WriteQueue {
   Task<void> pump();
   struct QueuedWrite;
   Task<bool> send_queue();
+  void spool_queue();
   void complete(const QueuedWrite& sent, std::span<const Reply> replies);
   Task<bool> replay(Spool& spool);
   struct SpooledEvent;
