@@ -41,7 +41,7 @@ RUN --mount=type=bind,from=build,source=/image,target=/image \
   && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf /var/log/apt /var/log/dpkg.log \
   && groupadd --gid 10001 freshet \
   && useradd --uid 10001 --gid 10001 --home-dir /var/lib/freshet --no-create-home --shell /usr/sbin/nologin freshet \
-  && install -d -o freshet -g freshet -m 700 /etc/freshet/operator /var/lib/freshet \
+  && install -d -o freshet -g freshet -m 700 /backups /etc/freshet/operator /var/lib/freshet \
   && install -d -o freshet -g freshet -m 755 /etc/freshet/secrets \
   && install -d -o freshet -g freshet -m 750 /run/freshet
 COPY --from=build /image/etc/freshet/freshet.toml /etc/freshet/freshet.toml

@@ -52,7 +52,7 @@ class BotMatcher {
   struct Sets;
   BotMatcher(std::unique_ptr<Sets> sets, std::uint64_t seed);
   std::unique_ptr<Sets> sets_;
-  // Random, so that nobody can choose an agent with the hash of another.
+  // Random, so that no client can choose an agent with the hash of another.
   std::uint64_t seed_;
   // Indexed by the low bits of the agent's hash. An entry is the hash with its lowest bit replaced
   // by the result; 0 is an empty entry.

@@ -193,7 +193,7 @@ class Compose(unittest.TestCase):
             self.assertEqual(self.volumes(service)["/run/freshet"], ("run", []))
         # Docker gives a new volume the owner that its mount point has in the image.
         made = " ".join(self.instructions("freshet", "RUN"))
-        for path in {path for name in ("secrets", "freshetd") for path in self.volumes(name)}:
+        for path in {path for name in ("secrets", "freshetd", "schedule") for path in self.volumes(name)}:
             self.assertRegex(made, rf"install -d -o freshet -g freshet -m \d+[^&]* {path}\b")
 
     def test_the_operators_password_is_not_where_the_service_runs(self):

@@ -252,6 +252,34 @@ def test_an_upgraded_image_continues_with_the_data(project):
     wait_until(lambda: internal().get(f"/api/jobs/{job}").json().get("state") == "done", "the erasure")
 
 
+def test_a_backup_is_restored_as_the_guide_says(project):
+    def run(*command):
+        project.podman("exec", project.container("schedule"), "freshetctl", *command, "--redis-user", "freshet-operator:/etc/freshet/operator/redis-password")
+
+    run("backup", "/backups/first")
+    before = reports(internal(), "hello")
+    assert internal().track("hello", 1000, sessionId="s3").status == 200
+    project.stop("freshetd")
+    run("restore", "/backups/first", "--replace")
+    project.podman("start", project.container("freshetd"))
+    project.await_healthy("freshetd")
+    wait_until(lambda: internal().get("/ping").status == 200, "a reply")
+    assert reports(internal(), "hello") == before
+
+
+def test_a_reload_is_requested_inside_the_containers(project):
+    def children(name):
+        return set(project.podman("top", project.container(name), "hpid").stdout.split()[2:])
+
+    completed = project.podman.logs(project.container("freshetd")).count("event=reload_completed")
+    workers = children("nginx")
+    for name in ("freshetd", "nginx"):
+        project.podman("exec", project.container(name), "sh", "-c", "kill -HUP 1")
+    wait_until(lambda: project.podman.logs(project.container("freshetd")).count("event=reload_completed") == completed + 1, "the reload of the service")
+    wait_until(lambda: not workers & children("nginx"), "nginx's new workers")
+    assert internal().get("/ping").status == 200
+
+
 def test_the_sample_is_replayed_once(project):
     project.up("sample")
     container = project.container("sample")

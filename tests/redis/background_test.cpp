@@ -542,8 +542,8 @@ TEST_CASE("A lost connection spools the queue, and a worker that stops then does
     }
     return 0;
   });
-  // The outcome of the first batch is unknown. The rest must not be sent as it is later, because its
-  // readers may be erased until then.
+  // The outcome of the first batch is unknown. The rest must not be sent later, because its readers
+  // may be erased until then.
   REQUIRE(
       eventually([&] { return writer.with([](auto& w) { return w.counters().spooled; }) == before + 600; }));
   CHECK(writer.with([](auto& w) { return w.queued(); }) == 0);
@@ -556,7 +556,7 @@ TEST_CASE("A lost connection spools the queue, and a worker that stops then does
   REQUIRE(drained.get_future().wait_for(10s) == std::future_status::ready);
 }
 
-TEST_CASE("What was queued when the connection was lost is replayed, never sent as it is", "[background]") {
+TEST_CASE("Writes that were queued when the connection was lost are replayed, never sent", "[background]") {
   TemporaryDirectory directory;
   FakeStore store;
   FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return store.answer(c); });

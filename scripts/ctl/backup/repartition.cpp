@@ -157,7 +157,7 @@ class Repartitioner {
 Result<void> require_no_service(redis::BlockingRedis& redis, const redis::Keys& keys) {
   const auto runs = [](const std::string& who) {
     return fail(ErrorCode::kConflict, "service_running", {},
-                "a service is running" + who + ": stop it first");
+                "a service is running" + who + ": stop it and its socket (freshet.socket) first");
   };
   FRESHET_TRY(recorder, recorder::read_lease_owner(redis, keys));
   if (recorder->is_active) return runs(" (recorder: " + recorder->name + ")");

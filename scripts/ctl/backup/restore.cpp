@@ -175,7 +175,8 @@ class Restorer {
     if (!recorder) return tl::unexpected(with_redis_address(recorder.error(), endpoint_));
     previous_owner_ = recorder->database;
     if (!database::database_in_use(database_path())) return {};
-    return fail(ErrorCode::kConflict, "service_running", {}, "the service is running: stop it first");
+    return fail(ErrorCode::kConflict, "service_running", {},
+                "the service is running: stop it and its socket (freshet.socket) first");
   }
 
   Result<void> require_empty() {
@@ -400,7 +401,8 @@ class Restorer {
       if (acquired.error().reason != "lease_held")
         return tl::unexpected(with_redis_address(acquired.error(), endpoint_));
       return fail(ErrorCode::kConflict, "service_running", {},
-                  "the service is running: stop it first (" + acquired.error().detail + ")");
+                  "the service is running: stop it and its socket (freshet.socket) first (" +
+                      acquired.error().detail + ")");
     }
     lease_keeper_.emplace(lease_, endpoint_);
     return {};

@@ -47,8 +47,8 @@ std::optional<Settings> read_config(const Target& target, Diagnoses& out) {
 std::string fix_for(const Error& error) {
   if (error.reason == "redis_noauth") return "set redis.username and redis.password_file to Redis' account";
   if (error.reason == "bad_secret") return "make redis.password_file readable, or run as root";
-  return "start Redis (systemctl start redis-server) or correct redis.url; its socket must be writable for "
-         "the service (group redis)";
+  return "start the service of Redis or Valkey, or correct redis.url; a socket must be writable for the "
+         "service (group redis or valkey)";
 }
 
 void check_items(redis::BlockingRedis& redis, const Settings& settings, Diagnoses& out) {
