@@ -123,7 +123,7 @@ def test_faults_are_found_with_their_fixes(site):
 def test_an_unreachable_redis_and_an_invalid_file_are_errors(site):
     site.kill_redis()
     status, findings = doctor(site)
-    assert status == 1 and grade(findings, "redis") == {"error"} and "systemctl start" in findings["redis"][0]["cure"]
+    assert status == 1 and grade(findings, "redis") == {"error"} and "start the service of Redis or Valkey" in findings["redis"][0]["cure"]
     assert grade(findings, "redis.settings") == {"skipped"}
     assert grade(findings, "files.folder") == {"ok"}
     with open("/proc/sys/net/core/somaxconn", encoding="ascii") as file:
