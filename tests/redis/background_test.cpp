@@ -131,6 +131,14 @@ class Writer {
   std::unique_ptr<BackgroundWriter> writer_;
 };
 
+void post_numbers(BackgroundWriter& writer, int count, const BackgroundWriter::OnReplies& on_replies = {}) {
+  for (int i = 0; i < count; ++i) {
+    Pipeline pipeline;
+    pipeline.add("SET", std::to_string(i), "1");
+    writer.post(std::move(pipeline), {set_event(std::to_string(i))}, on_replies);
+  }
+}
+
 template <class Predicate>
 bool eventually(Predicate predicate) {
   const auto deadline = std::chrono::steady_clock::now() + 60s;
@@ -509,11 +517,7 @@ TEST_CASE("A worker that stops sends its queue first", "[background]") {
   REQUIRE(eventually([&] { return store.keys().size() == 1; }));
   std::promise<void> drained;
   writer.with([&](BackgroundWriter& w) {
-    for (int i = 0; i < 1000; ++i) {
-      Pipeline pipeline;
-      pipeline.add("SET", std::to_string(i), "1");
-      w.post(std::move(pipeline), {set_event(std::to_string(i))});
-    }
+    post_numbers(w, 1000);
     w.drain(std::chrono::steady_clock::now() + 10s, [&] { drained.set_value(); });
     return 0;
   });
@@ -534,12 +538,7 @@ TEST_CASE("A lost connection spools the queue, and a worker that stops then does
   store.set_down(true);
   std::atomic<int> unanswered = 0;
   writer.with([&](BackgroundWriter& w) {
-    for (int i = 0; i < 600; ++i) {
-      Pipeline pipeline;
-      pipeline.add("SET", std::to_string(i), "1");
-      w.post(std::move(pipeline), {set_event(std::to_string(i))},
-             [&](std::span<const Reply> replies) { unanswered += replies.empty() ? 1 : 0; });
-    }
+    post_numbers(w, 600, [&](std::span<const Reply> replies) { unanswered += replies.empty() ? 1 : 0; });
     return 0;
   });
   // The outcome of the first batch is unknown. The rest must not be sent later, because its readers
@@ -567,11 +566,7 @@ TEST_CASE("Writes that were queued when the connection was lost are replayed, ne
   const auto before = writer.with([](auto& w) { return w.counters(); });
   store.set_down(true);
   writer.with([&](BackgroundWriter& w) {
-    for (int i = 0; i < 600; ++i) {
-      Pipeline pipeline;
-      pipeline.add("SET", std::to_string(i), "1");
-      w.post(std::move(pipeline), {set_event(std::to_string(i))});
-    }
+    post_numbers(w, 600);
     return 0;
   });
   REQUIRE(eventually([&] { return writer.with([](auto& w) { return w.queued(); }) == 0; }));
